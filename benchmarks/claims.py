@@ -38,6 +38,7 @@ from refdesk.terms import terms
 from refdesk.types import Chunk
 
 Coefficients = Mapping[str, float]
+LEFT_OUT = 0.72
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ def set_figures(table: Mapping[str, Sequence[Row]]) -> list[Figure]:
         found.append(Figure(f"balanced accuracy, {name} ({len(held)} held of {len(rows)})", _shown(scores)))
     mean = np.mean(means, axis=0)
     found.append(
-        Figure("balanced accuracy, mean of sets", _shown(mean), "verdict on held parts ≥ .60", bool(mean[0] >= 0.60))
+        Figure("balanced accuracy, mean of sets", _shown(mean), "each left out ≥ .72", bool(mean[2] >= LEFT_OUT))
     )
     return found
 

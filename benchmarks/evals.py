@@ -28,7 +28,8 @@ PARTS = (
     ("calibration", "Is the confidence what it says?"),
     ("number_questions", "Is a number asked for?"),
     ("question_kinds", "What does a question want?"),
-    ("reranked", "Reranking by sentences"),
+    ("table_questions", "Questions about tables"),
+    ("reranked", "Order of passages after reading"),
     ("claims", "Is a claim supported by its evidence?"),
     ("followups", "Questions that lean on those before"),
     ("filings", "Finding the page in company reports"),
@@ -36,6 +37,7 @@ PARTS = (
     ("intent", "Route and intent"),
     ("catalogue", "Questions about the library"),
     ("ask_speed", "Time"),
+    ("rules", "Patterns, words and numbers by hand"),
 )
 PAGE = ROOT / "docs" / "evals.md"
 KEPT = CACHE / "evals"

@@ -23,8 +23,9 @@ from benchmarks.retrieval import library
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Turn
 from refdesk.ask.followup import stand_alone
-from refdesk.ask.retrieve import BESIDE_WEIGHT, EngineHits, fuse
+from refdesk.ask.retrieve import BESIDE_WEIGHT
 from refdesk.ask.understand import DocumentNearness
+from refdesk.library import EngineHits, fuse
 from refdesk.terms import terms
 
 SETS = ("cloud", "govt")

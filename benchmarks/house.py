@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
+from benchmarks import rules
 from benchmarks.common import ROOT, Figure, write
 
 SOURCE = ROOT / "src"
@@ -184,6 +185,7 @@ def figures() -> list[Figure]:
             f"≤ {MOST_WALKED}",
             steps <= MOST_WALKED,
         ),
+        *rules.figures(),
     ]
 
 

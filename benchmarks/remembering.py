@@ -78,7 +78,7 @@ def figures() -> list[Figure]:
         measure("cached answer, in the process", 0.1, lambda i: cache.get(name, f"question {ENTRIES - 1}"))
         measure("cached answer, from the table", 1.0, lambda i: cache.get(name, fresh[i]))
         measure(f"similar questions among {ENTRIES:,}", None, lambda i: cache.nearest(name, rows[i], 5))
-        measure("naming the realm", None, lambda i: cache_namespace(question, settings, "extractive", 1))
+        measure("naming the namespace", None, lambda i: cache_namespace(question, settings, "extractive", 1))
         measure("answer to bytes", None, lambda i: encode_answer(answer))
         measure("bytes to answer", 0.3, lambda i: decode_answer(data))
         trace = Trace().to_dict() | {"stages": [{"name": "retrieve", "took_ms": 1.5, "input": {}, "output": {}}] * 12}

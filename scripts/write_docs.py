@@ -52,19 +52,27 @@ Each of these goes before those above it:
 
 | where | how | for |
 |---|---|---|
+| variables of other programs | `RETRIEVAL_TOP_K=5`; the others are listed below | programs started with it |
 | `refdesk.toml` in the library's folder | `[settings]`, then `"rag.top_k" = 5` | the library |
+| the environment | `REFDESK_RAG_TOP_K=5`: the name with `_` for dots, in capitals | programs started with it |
 | the library itself | `refdesk settings set rag.top_k 5` | the library; running programs see it at once |
 | a program | `Refdesk(folder, settings={"rag.top_k": 5})`, `refdesk --set rag.top_k=5 …` | as long as it runs |
 | a call | `desk.search(text, settings={"rag.top_k": 5})` | one question |
 
 Those marked **yes** under "per question" may be changed by any caller for a question of his own; the others are the
 owner's. Settings under `ingest` apply to documents that are added from then on.
+
+Variables that other programs may mean too are heard last, and one with a value that cannot be used is ignored:
+`RETRIEVAL_TOP_K` is `rag.top_k`, `RELEVANCE_THRESHOLD` is `rag.similarity_threshold`, `MAX_CONTEXT_TOKENS` is
+`rag.max_context_tokens`, `LLM_TEMPERATURE` is `answer.temperature`, `LLM_MAX_TOKENS` is `answer.max_tokens`.
+`LLM_MODEL` and its kind are in [models.md](models.md).
 """
 
 SECTIONS = {
     "rag": "Finding passages and handing them to a model",
     "query": "Understanding the question",
     "answer": "Answering",
+    "prompt": "House rules for models",
     "llm": "Models that write",
     "cache": "Answers that are known already",
     "conversation": "Conversations",

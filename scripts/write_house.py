@@ -23,14 +23,17 @@ HELPERS = {
     "terms",
     "tables",
     "document_names",
+    "entities",
+    "key_sentences",
     "settings",
     "config",
     "prompts",
     "trace",
     "models",
     "arguments",
+    "redis_link",
 }
-PORTS = {"ports", "store_ports", "library"}  # `library`: what reads a library through them
+PORTS = {"ports", "store_ports", "summaries", "library"}  # `library`: what reads a library through them
 IMPLEMENTATIONS = {"store", "index", "providers", "files"}
 # `desk` makes a library's parts; `worker` those of a worker process, which must start without the database.
 COMPOSITION_ROOTS = {"desk", "worker"}
@@ -39,7 +42,7 @@ LAYERS: dict[str, set[str]] = {
     "helpers and ports": HELPERS | PORTS,
     "parsers": {"parsers"},
     "stages and what implements the ports": {"ingest", "ask"} | IMPLEMENTATIONS,
-    "the desk": {"access", "caller_desk", *COMPOSITION_ROOTS},
+    "the desk": {"access", "caller_desk", "library_desk", *COMPOSITION_ROOTS},
     "the public door": {"__init__"},
     "doors": {"serve"},
     "the program": {"__main__"},

@@ -7,8 +7,7 @@ from typing import Any
 
 from refdesk import Refdesk
 from refdesk.answer import Context, Passage, Query, Retrieved
-from refdesk.ask.sentences import idf
-from refdesk.terms import query_terms
+from refdesk.terms import idf, query_terms
 from refdesk.types import Chunk, Scope, Sentence
 
 TEXTS = {

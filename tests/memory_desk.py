@@ -8,6 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+import postgres_server
 from library_samples import SETTINGS, open_desk
 from refdesk.access import Parts, Sessions
 from refdesk.arguments import checked_text
@@ -16,13 +19,15 @@ from refdesk.caller_desk import CallerDesk
 from refdesk.config import Config
 from refdesk.files.local import MemoryFiles, RenderCache, page_image
 from refdesk.index.lexical import MemoryIndex
-from refdesk.ingest.add import Intake, Run, at_work
+from refdesk.ingest.add import Intake
+from refdesk.ingest.runs import Run, at_work
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.ports import NoModels
 from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
 from refdesk.records import LOCAL, Caller
 from refdesk.settings import Settings
+from refdesk.store.graph import MemoryGraph
 from refdesk.store.jobs import Maintenance, MemoryJobs
 from refdesk.store.keys import MemoryKeys
 from refdesk.store.memory import MemoryDocuments, MemoryTables, MemoryWriter
@@ -34,9 +39,10 @@ from refdesk.store.memory_records import (
     MemorySessions,
 )
 from refdesk.store.records import MemorySettings
+from refdesk.store.summaries import MemorySummaries
 from refdesk.types import Added, Finding
 
-KINDS = ("sql", "memory")
+KINDS = ("sql", "memory", "postgres")
 EMBEDDER = OnnxEmbedder()
 
 
@@ -58,7 +64,10 @@ class MemoryDesk(CallerDesk):
         index = MemoryIndex(documents, EMBEDDER)
         writer = MemoryWriter(documents, index, files, EMBEDDER.name)
         self.maintenance = Maintenance(documents, index, writer, files)
-        reader = LibraryReader(documents, documents, tables, index, EMBEDDER, self.reindex)
+        summaries = MemorySummaries(documents)
+        reader = LibraryReader(
+            documents, documents, tables, index, EMBEDDER, self.reindex, MemoryGraph(documents), summaries
+        )
         answers, keys, models = MemoryAnswers(), MemoryKeys(), NoDirectory()
         cache, conversations = MemoryCache(stored.current), MemoryConversations(answers)
         parts: Any = {
@@ -128,9 +137,14 @@ class MemoryDesk(CallerDesk):
 
 @contextmanager
 def open_either(kind: str, folder: Path) -> Iterator[Any]:
-    """A library of this kind: in SQL, index files and folders, or all of it in memory."""
+    """A library of this kind: in SQLite, index files and folders; in PostgreSQL and folders; or all of it in memory."""
     if kind == "memory":
         yield MemoryDesk()
+    elif kind == "postgres":
+        with postgres_server.database() as url, pytest.MonkeyPatch.context() as patch:
+            patch.setenv("REFDESK_DATABASE_URL", url)
+            with open_desk(folder) as desk:
+                yield desk
     else:
         with open_desk(folder) as desk:
             yield desk

@@ -144,7 +144,7 @@ def test_a_passage_that_proves_nothing_scores_low_beside_one_that_does(harbour: 
     assert only(found).verdict == "supported"
     proof, beside = found.citations
     assert (proof.marker, beside.marker) == (1, 2)
-    assert proof.relevance_score > 0.5 > beside.relevance_score
+    assert proof.support_score > 0.5 > beside.support_score
 
 
 def test_markers_beyond_the_order_and_those_in_code(harbour: Callable[[str], Attested]) -> None:

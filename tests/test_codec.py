@@ -12,6 +12,7 @@ from sqlalchemy import create_engine, insert, select
 
 from refdesk.store import rows as codec
 from refdesk.store import schema
+from refdesk.store.graph import pack_entities
 from refdesk.types import Box, Chunk, Geometry, Page, Sentence, Span
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
@@ -61,7 +62,7 @@ def test_chunks(chunk: Chunk) -> None:
     with ENGINE.connect() as connection:  # rolled back
         connection.execute(insert(schema.chunks), row)
         for table, rows in (
-            (schema.entities, codec.pack_entities(chunk, chunk.id)),
+            (schema.entities, pack_entities(chunk, chunk.id)),
             (schema.images, codec.pack_image(chunk, chunk.id, 7)),
         ):
             if rows:

@@ -16,10 +16,9 @@ from refdesk.answer import Context, Hints, Plan, Query, Question, Retrieved, Spe
 from refdesk.ask.assemble import assemble, grow, shortened
 from refdesk.ask.keep import exchanges_kept, gist, remember, summarise
 from refdesk.ask.plan import USUAL, Budget, Prices, fit_to_cost, is_paid, make_request, recent, wished_plan
-from refdesk.ask.retrieve import EngineHits, fuse
 from refdesk.ask.wording import named_cells, read, read_all, table_header
 from refdesk.document_names import match_names
-from refdesk.library import convex, reciprocal_rank
+from refdesk.library import EngineHits, convex, fuse, reciprocal_rank
 from refdesk.models import Tier, model_info
 from refdesk.settings import Settings
 from refdesk.trace import Trace

@@ -46,10 +46,10 @@ from refdesk.ask.retrieve import (
     strongest,
     without_repeats,
 )
-from refdesk.ask.sentences import ScoredSentence, idf, label_match, question_words, tabulate
+from refdesk.ask.sentences import ScoredSentence, label_match, question_words, tabulate
 from refdesk.ask.wording import read
 from refdesk.settings import Settings
-from refdesk.terms import query_terms
+from refdesk.terms import idf, query_terms
 from refdesk.types import Chunk, Document, FoundSpan, Hit, Reading
 
 

@@ -11,8 +11,9 @@ import pytest
 from evidence_samples import add, ask, chunk, find
 from refdesk import Refdesk
 from refdesk.answer import Query
-from refdesk.ask.sentences import idf, score_sentences, tabulate
+from refdesk.ask.sentences import score_sentences, tabulate
 from refdesk.ask.wording import table_header
+from refdesk.terms import idf
 from refdesk.types import Document
 
 

@@ -127,6 +127,7 @@ def test_formulas_are_computed_from_cells(desk: Refdesk, question: str, short: s
     assert len(parts) == len(cited)
     assert {marker for claim in answer.claims for marker in claim.markers} == {one.marker for one in answer.citations}
     assert answer.confidence.level != "high"
+    assert {claim.score for claim in answer.claims} == {answer.confidence.score}
 
 
 def test_a_figure_that_is_not_there_computes_nothing(desk: Refdesk) -> None:

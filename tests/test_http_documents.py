@@ -212,7 +212,7 @@ def test_rename_move_delete(server: Server, desk: Refdesk) -> None:
     assert desk.search("pilot", collection="port")[0].document.name == "pilotage.md"
     assert desk.search("pilot", collection="default") == []
     assert server.get("/api/collections").json()["collections"] == [
-        {"name": "port/rules", "documents": 1, "may_edit": True}
+        {"name": "port/rules", "label": "port/rules", "documents": 1, "may_edit": True}
     ]
     for wrong in ({}, {"name": ""}, {"collection": "a//b"}, {"name": 5}):
         problem(server.request("PATCH", place, json=wrong), 400)

@@ -40,11 +40,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_an_unknown_field_is_named_with_the_known_ones(
     server: Server, method: str, path: str, body: dict[str, Any]
 ) -> None:
-    said = server.request(method, path, json=body | {"document_ids": ["a"], "topk": 3})
+    said = server.request(method, path, json=body | {"doc_ids": ["a"], "topk": 3})
     assert said.status_code == 422, said.text
     problem = said.json()
     assert problem["code"] == "unknown_field"
-    assert "'document_ids'" in problem["message"] and "'topk'" in problem["message"]
+    assert "'doc_ids'" in problem["message"] and "'topk'" in problem["message"]
     assert all(name in problem["message"] for name in body)
 
 

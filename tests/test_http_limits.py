@@ -16,10 +16,14 @@ import httpx2
 import pytest
 
 from http_server import serving
+from redis_server import RedisServer, running_redis
 from refdesk import Refdesk, Settings
 from refdesk.errors import TooLarge, TooManyRequests
 from refdesk.records import LOCAL, Caller
+from refdesk.redis_link import RedisLink
 from refdesk.serve.http.guard import HEAVY_AT_ONCE, LONGEST_BODY, OPEN_AT_ONCE, Guard, Limits, duration
+from refdesk.serve.http.shared import SqlCounts
+from refdesk.serve.http.shared_redis import Presence, RedisCounts
 from refdesk.serve.uploads import Form
 from timing import PATIENCE_S
 from wire_server import WireServer
@@ -35,6 +39,33 @@ class Clock:
         return self.now
 
 
+@pytest.fixture(scope="module")
+def redis() -> Iterator[RedisServer]:
+    with running_redis() as found:
+        yield found
+
+
+@pytest.fixture(params=["one process", "one machine", "redis"])
+def worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """Makes the limits of one more worker of the same service."""
+    made: list[Limits] = []
+    with contextlib.ExitStack() as stack:
+
+        def limits(clock: Any = time.monotonic) -> Limits:
+            if request.param == "redis":
+                link = RedisLink(request.getfixturevalue("redis").url, str(tmp_path))
+                presence = Presence(link)
+                stack.callback(link.close)
+                stack.callback(presence.close)
+                return Limits(RedisCounts(presence, SqlCounts(), clock if isinstance(clock, Clock) else time.time))
+            if request.param == "one machine":
+                return Limits(tmp_path, clock)
+            made.append(made[0] if made else Limits(clock=clock))
+            return made[0]
+
+        yield limits
+
+
 def used_up(limits: Limits, caller: Caller = ANNA) -> int:
     """How many requests pass until one is refused."""
     for passed in range(1000):
@@ -45,9 +76,9 @@ def used_up(limits: Limits, caller: Caller = ANNA) -> int:
     return 1000
 
 
-def test_an_hour_passes() -> None:
+def test_an_hour_passes(worker: Any) -> None:
     clock = Clock()
-    limits = Limits(clock=clock)
+    limits = worker(clock)
     assert used_up(limits) == 10 and used_up(limits) == 0
     assert used_up(limits, OTTO) == 10  # each has his own
     clock.now += 3600 + 1800  # half of what was done in the hour before still counts
@@ -56,9 +87,9 @@ def test_an_hour_passes() -> None:
     assert used_up(limits) == 10
 
 
-def test_it_says_when_to_come_back() -> None:
+def test_it_says_when_to_come_back(worker: Any) -> None:
     clock = Clock()
-    limits = Limits(clock=clock)
+    limits = worker(clock)
     used_up(limits)
     clock.now += 600
     with pytest.raises(TooManyRequests) as told:
@@ -89,8 +120,8 @@ def test_how_long_that_is(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 
 
-def test_one_is_one() -> None:
-    limits, one = Limits(), Settings().changed({"serve.requests_per_hour": 1, "serve.concurrent_asks": 1})
+def test_one_is_one(worker: Any) -> None:
+    limits, one = worker(), Settings().changed({"serve.requests_per_hour": 1, "serve.concurrent_asks": 1})
     limits.count(ANNA, one)
     with pytest.raises(TooManyRequests, match="its 1 request for this hour"):
         limits.count(ANNA, one)
@@ -106,8 +137,8 @@ def test_whoever_sits_at_the_machine_has_no_limit() -> None:
         limits.begin(LOCAL, TEN)
 
 
-def test_a_place_is_given_back() -> None:
-    limits = Limits()
+def test_a_place_is_given_back(worker: Any) -> None:
+    limits = worker()
     first, _ = limits.begin(ANNA, TEN), limits.begin(ANNA, TEN)
     with pytest.raises(TooManyRequests):
         limits.begin(ANNA, TEN)
@@ -115,10 +146,10 @@ def test_a_place_is_given_back() -> None:
     limits.begin(ANNA, TEN)
 
 
-def test_workers_share_a_limit(tmp_path: Path) -> None:
+def test_workers_share_a_limit(worker: Any) -> None:
     """Whichever of them a client talks to, and all of it when that is one of them."""
     clock = Clock()
-    one, two = Limits(tmp_path, clock), Limits(tmp_path, clock)
+    one, two = worker(clock), worker(clock)
     for _ in range(4):
         one.count(ANNA, TEN)
     assert used_up(two) == 6 and used_up(one) == 0
@@ -127,8 +158,8 @@ def test_workers_share_a_limit(tmp_path: Path) -> None:
     assert used_up(two) == 10 and used_up(one) == 0
 
 
-def test_workers_share_the_questions_at_a_time(tmp_path: Path) -> None:
-    one, two = Limits(tmp_path), Limits(tmp_path)
+def test_workers_share_the_questions_at_a_time(worker: Any) -> None:
+    one, two = worker(), worker()
     first, _ = one.begin(ANNA, TEN), two.begin(ANNA, TEN)
     for limits in (one, two):
         with pytest.raises(TooManyRequests, match="2 questions"):
@@ -156,6 +187,46 @@ def test_the_counts_of_a_worker_that_died_count_no_more(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     Limits(tmp_path).begin(ANNA, TEN)
+
+
+def test_the_questions_of_a_process_that_is_gone_count_no_more_in_redis(redis: RedisServer, tmp_path: Path) -> None:
+    links = [RedisLink(redis.url, str(tmp_path)) for _ in range(2)]
+    gone, here = (Presence(link) for link in links)
+    for _ in range(2):
+        Limits(RedisCounts(gone, SqlCounts())).begin(ANNA, TEN)
+    limits = Limits(RedisCounts(here, SqlCounts()))
+    with pytest.raises(TooManyRequests, match="2 questions"):
+        limits.begin(ANNA, TEN)
+    gone.close()  # as when it has not been heard of for ten seconds
+    limits.begin(ANNA, TEN)
+    here.close()
+
+
+def test_while_redis_is_away_each_machine_counts(tmp_path: Path) -> None:
+    with running_redis() as redis:
+        link = RedisLink(redis.url, str(tmp_path))
+        presence = Presence(link)
+        limits = Limits(RedisCounts(presence, SqlCounts()))
+        for _ in range(4):
+            limits.count(ANNA, TEN)
+        first, second = limits.begin(ANNA, TEN), limits.begin(ANNA, TEN)
+        redis.stop()
+        assert used_up(limits) == 10, "counted anew, and still limited"
+        third, _ = limits.begin(ANNA, TEN), limits.begin(ANNA, TEN)
+        with pytest.raises(TooManyRequests):
+            limits.begin(ANNA, TEN)
+        first()
+        third()
+        limits.begin(ANNA, TEN)
+        redis.start()
+        until = time.monotonic() + PATIENCE_S
+        while not link.is_there():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert used_up(limits) == 10, "Redis keeps nothing here over a restart"
+        second()
+        presence.close()
+        link.close()
 
 
 def test_connections_that_stay_open() -> None:

@@ -94,7 +94,7 @@ def test_every_response_is_as_described(described: Described) -> None:
 def asking(described: Described) -> None:
     call = described.call
     answer = call("POST", "/api/chat", json={"message": ASKED})
-    assert answer["citations"][0]["boxes"] and answer["sources"][0]["chunks"] and answer["claims"]
+    assert answer["citations"][0]["boxes"] and answer["sources"][0]["chunk_id"] and answer["claims"]
     assert call("POST", "/api/query", json={"q": ASKED})["cached"] == "exact"
     refused = call("POST", "/api/query", json={"q": "Who won the football match?"})
     assert not refused["is_answered"]
@@ -109,6 +109,7 @@ def asking(described: Described) -> None:
     assert call("GET", "/api/traces/{answer_id}", path_of=this)["stages"]
     assert call("GET", "/api/answers")["answers"]
     assert call("GET", "/api/analytics")["feedback"]["by_collection"]
+    assert call("GET", "/api/graph?entity=TG-4")["edges"]
     assert (
         call("GET", "/api/search?q=tide gauge")["hits"] == call("POST", "/api/search", json={"q": "tide gauge"})["hits"]
     )
@@ -144,6 +145,7 @@ def handing_in(described: Described) -> None:
     sheet = {"document_id": uploads["c.csv"]["document_id"]}
     (table,) = call("GET", "/api/documents/{document_id}/tables", path_of=sheet)["tables"]
     assert table["cells"][-1]["number"] == 14.5 and table["columns"][1]["period"] == "2020"
+    assert call("POST", f"/api/ingest/index?doc_id={sheet['document_id']}")["indexed"] == 1
     call("DELETE", "/api/uploads/{upload_id}", path_of={"upload_id": uploads["a.txt"]["id"]})
     call("POST", "/api/examples?wait=false", 202)
 

@@ -170,6 +170,14 @@ def test_replies_become_plans(operation: str, rows: list[str], columns: list[str
     assert plan is not None and reading(plan).value == value
 
 
+@pytest.mark.parametrize("operation", ["sum", "average", "largest"])
+def test_all_rows_of_two_columns_are_no_plan(operation: str) -> None:
+    """Which of both is meant nobody has said."""
+    reply = {"table": 1, "operation": operation, "rows": [], "columns": ["2019", "2018"], "filters": []}
+    plan = read_plan(reply, "How did the yards do?", [yards()])
+    assert plan is None or operation == "largest"  # "the 2018 of the highest 2019"
+
+
 def test_filters_choose_the_rows_of_a_sheet() -> None:
     made = orders(2000)
     table = found(tables_of(parse(as_csv(made), "orders.csv", ParseOptions()))[0])

@@ -23,7 +23,7 @@ TALKS = {
     "figure": "Compare the TG-4 and the WB-7.",
 }
 STORED = tuple(f"ask/{name}" for name in TALKS)
-MOST_BYTES = 165_000
+MOST_BYTES = 200_000  # uncompressed, all of it: what a page with a picture has several times over
 
 
 @pytest.fixture(scope="module")

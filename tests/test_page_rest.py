@@ -165,8 +165,8 @@ def test_traces_and_analytics(page: Page) -> None:
     assert {"understand", "retrieve", "generate", "attest"} <= set(stages)
     page.locator(".fall summary", has_text="retrieve").click()
     expect(page.locator(".fall details[open] pre").first).to_be_visible()
-    bar = page.locator(".fall summary", has_text="understand").locator("i").evaluate("one => one.offsetWidth")
-    assert bar > 2
+    bars = page.locator(".fall summary i").evaluate_all("all => all.map(bar => bar.offsetWidth)")
+    assert max(bars) > 2 <= min(bars)  # as long as the stages took, and never too thin to be seen
     cited = page.locator("tr", has=page.get_by_role("cell", name="cited", exact=True))
     expect(cited.first).to_contain_text("wb7-mooring-sheet.pdf page")
     cited.first.get_by_role("link").click()

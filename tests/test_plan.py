@@ -10,8 +10,9 @@ import pytest
 from refdesk import settings as settings_module
 from refdesk.answer import Complexity, Hints, Intent, Level, Query, Question, ResponseMode
 from refdesk.ask.plan import make_plan, wished_plan
-from refdesk.ask.retrieve import STRATEGIES, EngineHits, SearchPorts, register
+from refdesk.ask.strategies import STRATEGIES, register
 from refdesk.errors import UsageError
+from refdesk.library import EngineHits, SearchPorts
 from refdesk.settings import Settings
 from refdesk.trace import Trace
 

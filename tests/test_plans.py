@@ -62,3 +62,11 @@ def test_a_number_that_is_no_year_is_compared_with_other_columns_than_years() ->
     rows = (("Ship", "Tons", "Built"), ("Anna", "1,800", "1999"), ("Berta", "2,300", "2004"), ("Fram", "2,050", "2011"))
     assert chosen(plans("Which ships have more than 2100 tons?", *rows), "more") == {(1,)}
     assert chosen(plans("Which ships were built after more than 2003?", *rows), "more") == {(1, 2)}
+
+
+@pytest.mark.parametrize(("first", "last"), [(1900, 1902), (1899, 1901), (2098, 2099), (2098, 2100)])
+def test_years_between_two_are_years(first: int, last: int) -> None:
+    years = range(first - 1, last + 2)
+    found = plans(f"How many sailed from {first} to {last}?", ("Year", "Ships"), *((str(year), "7") for year in years))
+    between = tuple(range(1, last - first + 2))
+    assert (between in {one.rows for plan in found for one in plan.selections}) is (first >= 1900 and last < 2100)

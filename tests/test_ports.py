@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,18 +13,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+import postgres_server
 from library_samples import seen_by, write_mail, write_note
 from memory_desk import KINDS, open_either
 from refdesk.errors import AccessDenied, NotFound, UsageError
 from refdesk.files.local import LocalFiles, MemoryFiles
+from refdesk.files.remote import RemoteFiles
 from refdesk.index.lexical import _rounded
 from refdesk.records import Caller
-from refdesk.store.database import PreparedReader, open_database
+from refdesk.store.database import PreparedReader, open_database, open_server
 from refdesk.store.jobs import LEASE_S, MemoryJobs, SqlJobs, new_run
 from refdesk.store.jobs import time as clock
+from refdesk.store.postgres import Server
 from refdesk.store_ports import Files, Jobs
 from refdesk.terms import query_terms
 from refdesk.types import Job, Scope
+from s3_server import S3Server, running_s3
 from upload_samples import work_off
 
 TEXTS = {
@@ -79,7 +84,7 @@ def test_a_scope_is_kept(desk: Any, scope: dict[str, Any], wanted: set[str]) -> 
     )
 
 
-def test_both_kinds_score_alike(tmp_path: Path) -> None:
+def test_all_kinds_score_alike(tmp_path: Path) -> None:
     found = []
     for kind in KINDS:
         with open_either(kind, tmp_path / kind) as desk:
@@ -98,9 +103,10 @@ def test_both_kinds_score_alike(tmp_path: Path) -> None:
             frequencies = {term: desk.parts.index.frequency(term, Scope()) for term in terms}
             near = {by_name[i] for i in desk.parts.index.resembling(["qauy", "feri"], 1, 10, Scope())}
             found.append((lexical, dense, frequencies, near))
-    assert found[0][0] == pytest.approx(found[1][0], rel=1e-4) and list(found[0][0]) == list(found[1][0])
-    assert found[0][1] == pytest.approx(found[1][1], abs=2e-3)
-    assert found[0][2:] == found[1][2:]
+    for other in found[1:]:
+        assert found[0][0] == pytest.approx(other[0], rel=1e-4) and list(found[0][0]) == list(other[0])
+        assert found[0][1] == pytest.approx(other[1], abs=2e-3)
+        assert found[0][2:] == other[2:]
 
 
 @pytest.mark.parametrize("length, kept", [(5, 5), (39, 39), (40, 40), (41, 40), (57, 56), (63, 60), (300, 280)])
@@ -201,8 +207,19 @@ def test_pages_and_neighbours(desk: Any) -> None:
 # files and jobs
 
 
-@pytest.fixture(params=[LocalFiles, MemoryFiles])
-def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    with running_s3() as found:
+        yield found
+
+
+@pytest.fixture(params=[LocalFiles, MemoryFiles, RemoteFiles])
+def files(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    if request.param is RemoteFiles:
+        server = request.getfixturevalue("s3")
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        return RemoteFiles(tmp_path / "library", f"s3://{server.bucket}/{tmp_path.name}")
     made: Files = request.param(tmp_path / "library") if request.param is LocalFiles else request.param()
     return made
 
@@ -241,12 +258,16 @@ def test_a_workspace_lasts_as_long_as_its_block(files: Files) -> None:
     assert not folder.exists() and not files.clear_workspaces(set)
 
 
-@pytest.fixture(params=[SqlJobs, MemoryJobs])
+@pytest.fixture(params=KINDS)
 def jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Jobs]:
-    if request.param is MemoryJobs:
-        yield MemoryJobs()
-    else:
-        reader = PreparedReader(open_database(tmp_path / "library.db"))
+    with ExitStack() as stack:
+        if request.param == "memory":
+            yield MemoryJobs()
+            return
+        if request.param == "postgres":
+            reader = PreparedReader(open_server(Server(stack.enter_context(postgres_server.database()))))
+        else:
+            reader = PreparedReader(open_database(tmp_path / "library.db"))
         yield SqlJobs(reader)
         reader.close()
         reader.engine.dispose()

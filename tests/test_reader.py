@@ -13,10 +13,11 @@ from refdesk import Refdesk
 from refdesk.answer import Query
 from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.retrieve import MOST_PASSAGES, SURE, ordered, read_hits
-from refdesk.ask.sentences import ScoredSentence
+from refdesk.ask.sentences import ScoredSentence, score_sentences, sentence_text
+from refdesk.ask.wording import unfit_units
 from refdesk.errors import ModelError
 from refdesk.ports import NoReader
-from refdesk.providers.shipped import OnnxReader
+from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
 from refdesk.serve.mcp import answer_found, answer_text
 from refdesk.types import Chunk, FoundSpan, Hit, Reading, Scope
 
@@ -38,6 +39,19 @@ class KnownReader:
         self.seen.append(chunk.id)
         answered = self.answered[len(self.seen) - 1]
         return Reading(answered, answered, tuple(FoundSpan(0, 3, 1.0) for _ in chunk.sentences), self.tokens)
+
+
+class FirstSentence:
+    """Another reader, which finds the answer in the first sentence."""
+
+    name = "first"
+
+    def __init__(self, reader: KnownReader) -> None:
+        self._reader = reader
+
+    def read(self, question: str, chunk: Chunk) -> Reading:
+        reading = self._reader.read(question, chunk)
+        return replace(reading, spans=(FoundSpan(0, 3, 5.0), *reading.spans[1:]))
 
 
 class BrokenReader:
@@ -106,6 +120,78 @@ def test_no_more_is_read_than_there_is_time_for(hits: list[Hit]) -> None:
     many = [replace(hit, chunk=replace(hit.chunk, id=hit.chunk.id + 100 * i)) for i in range(3) for hit in hits]
     assert len(read_hits("q", many, KnownReader([-1.0] * 18, tokens=10))) == MOST_PASSAGES
     assert len(read_hits("q", many, KnownReader([-1.0] * 18, tokens=500))) == 2
+
+
+def test_a_title_that_has_the_words_does_not_end_the_reading(hits: list[Hit]) -> None:
+    titled = replace(hits[0].chunk, heading_path=(sentence_text(hits[0].chunk, 0),))
+    reader = KnownReader([SURE, SURE])
+    assert len(read_hits("q", [replace(hits[0], chunk=titled), *hits[1:]], FirstSentence(reader))) == 2
+    assert len(read_hits("q", hits, FirstSentence(KnownReader([SURE])))) == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "wrong", "right"),
+    [
+        ("How heavy is the buoy?", {"m", "V", "money", "km/h"}, {"g"}),
+        ("How fast does the ferry sail?", {"m", "g", "money"}, {"km/h"}),
+        ("How old is the harbour?", {"m", "g"}, {"month", "s"}),
+        ("How long is the cord?", {"g", "V"}, {"m", "s", "month"}),
+    ],
+)
+def test_what_is_asked_for_is_not_measured_in_every_unit(question: str, wrong: set[str], right: set[str]) -> None:
+    unfit = unfit_units(question, OnnxEmbedder(threads=1))
+    assert wrong <= unfit and not right & unfit
+
+
+@pytest.mark.parametrize("question", ["How many buoys are there?", "How does it work?", "What is the weight of it?"])
+def test_what_is_asked_for_in_other_words_may_be_measured_in_any(question: str) -> None:
+    assert unfit_units(question, OnnxEmbedder(threads=1)) == frozenset()
+
+
+def test_a_length_is_no_answer_to_how_heavy(hits: list[Hit]) -> None:
+    buoy = [
+        "The WB-7 is a wave buoy of 0.9 m diameter.",
+        "The buoy weighs 112 kg with batteries.",
+        "It costs 900 euros.",
+    ]
+    passage = replace(hits[0], chunk=replace(chunk(buoy), id=hits[0].chunk.id))
+    question = "How heavy is the WB-7?"
+    unfit = unfit_units(question, OnnxEmbedder(threads=1))
+    spans = read_hits(question, [passage], READER, unfit)[passage.chunk.id].spans
+    best = max((span for span in spans if span is not None), key=lambda span: span.score)
+    assert passage.chunk.text[best.start : best.end] == "112 kg"
+
+
+def test_a_rate_is_measured_in_other_things_than_its_unit(hits: list[Hit]) -> None:
+    passage = replace(hits[0], chunk=replace(chunk(["Bare gauges drifted by 3.4 mm per year."]), id=hits[0].chunk.id))
+    question = "How fast did the bare gauges drift?"
+    before, after = (
+        read_hits(question, [passage], READER, unfit)[passage.chunk.id]
+        for unfit in (frozenset[str](), frozenset({"m"}))
+    )
+    assert before == after
+
+
+def test_where_only_another_measure_is_given_the_passage_does_not_answer(hits: list[Hit]) -> None:
+    passage = replace(
+        hits[0], chunk=replace(chunk(["The WB-7 is a wave buoy of 0.9 m diameter."]), id=hits[0].chunk.id)
+    )
+    before, after = (
+        read_hits("How heavy is the WB-7?", [passage], READER, unfit)[passage.chunk.id].answered
+        for unfit in (frozenset[str](), frozenset({"m"}))
+    )
+    assert after <= 0.0 < before
+
+
+def test_what_may_not_be_quoted_takes_no_share_of_the_chances() -> None:
+    passage = replace(
+        chunk(["Unrestricted discovery", "It finds relations in a text."]), heading_path=("Unrestricted discovery",)
+    )
+    query = Query(
+        "q", "What is unrestricted discovery?", OnnxEmbedder(threads=1).embed_query("discovery"), ("discoveri",)
+    )
+    shares = {one.sentence: one.share for one in score_sentences(query, [(1, passage, 1.0)], {}, {})}
+    assert shares == {0: 0.0, 1: pytest.approx(1.0)}
 
 
 def test_a_language_that_it_never_learned_is_not_read(hits: list[Hit]) -> None:

@@ -94,3 +94,22 @@ def test_what_was_looked_at_counts_beside_the_hits(desk: Refdesk) -> None:
     alone = replace(found, hits=found.hits[:1])
     assert judge(query, alone).features["gap"] == pytest.approx(judge(query, found).features["gap"])
     assert len(found.considered) <= LOOKED_AT
+
+
+@pytest.mark.parametrize(("before", "is_judged"), [(19, True), (20, False)])
+def test_only_so_many_are_looked_at(desk: Refdesk, before: int, is_judged: bool) -> None:
+    """A passage that says it, behind others that say nothing of it."""
+    query = ask(desk, "How heavy is the anchor?")
+    found = find(desk, query)
+    (says,) = (hit for hit in found.hits if "sinker" in hit.chunk.text)
+    (other,) = (hit for hit in found.hits if "canteen" in hit.chunk.text)
+    others = [replace(other, chunk=replace(other.chunk, id=1000 + place), score=0.9) for place in range(before)]
+    vectors = {**found.sentence_vectors, **{hit.chunk.id: found.sentence_vectors[other.chunk.id] for hit in others}}
+    behind = replace(
+        found,
+        hits=tuple(others[:1]),
+        considered=(*others, replace(says, score=0.1)),
+        sentence_vectors=vectors,
+    )
+    alone = replace(behind, considered=tuple(others))
+    assert (judge(query, behind).features["best"] > judge(query, alone).features["best"]) is is_judged

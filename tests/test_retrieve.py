@@ -17,7 +17,8 @@ from refdesk import trace as trace_module
 from refdesk.answer import EVERYTHING, Plan, Query, Retrieved
 from refdesk.ask.assemble import assemble
 from refdesk.ask.plan import Budget
-from refdesk.ask.retrieve import STRATEGIES, SentenceReranker, retrieve
+from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.ask.strategies import STRATEGIES
 from refdesk.ports import Reranker
 from refdesk.terms import query_terms
 from refdesk.trace import Trace

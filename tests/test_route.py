@@ -138,6 +138,8 @@ def test_what_the_documents_may_answer_is_no_errand() -> None:
         ("Summarise the staff handbook", "summary"),
         ("What are the main findings of the drift report?", "summary"),
         ("tl;dr of the letter", "summary"),
+        ("Who wrote the overview of the drift report?", "factual"),
+        ("When was the summary of the trial printed?", "factual"),
         ("Compare the TG-4 and the WB-7", "comparison"),
         ("Is the TG-4 heavier than the WB-7?", "comparison"),
         ("solar vs wind", "comparison"),

@@ -10,7 +10,7 @@ import pytest
 from refdesk import Settings, UsageError
 from refdesk.settings import ONLINE, PRESETS, preset, specs
 
-SECTIONS = ("rag", "query", "answer", "llm", "cache", "conversation", "serve", "ingest")
+SECTIONS = ("rag", "query", "answer", "prompt", "llm", "cache", "conversation", "serve", "ingest")
 
 
 def test_every_setting_has_a_name_and_help() -> None:
@@ -82,7 +82,6 @@ def test_values_are_read_as_people_write_them(name: str, value: Any, kept: Any) 
         pytest.param("rag.fusion", "magic", "must be convex or rrf", id="not_a_choice"),
         pytest.param("ingest.chunk_minimum", 250, "must rise", id="minimum_over_target"),
         pytest.param("rag.hyde_enabled", True, "'rag.hyde_enabled' was removed: it did nothing", id="removed"),
-        pytest.param("rag.strategy", "survey", "rag.strategy 'survey' was removed", id="removed_choice"),
         pytest.param("answer.level", "Basic", "must be basic, standard, enhanced or maximum, not 'Basic'", id="case"),
     ],
 )

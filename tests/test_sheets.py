@@ -213,6 +213,23 @@ def test_the_plans_are_those_of_a_small_table(question: str, monkeypatch: pytest
     assert np.allclose(np.sort(by_small), np.sort(by_sheet), atol=1e-3)
 
 
+def test_groups_are_those_of_a_small_table() -> None:
+    """Every value is one, the first of them too; an empty cell is none."""
+    stored = table(MADE[:60])
+    view, small = SheetView(stored), TableViews(grid_of(stored)).views[0]
+    for column in range(4):
+        own = [(name, tuple(rows)) for name, rows in view.groups(view.rows, column)]
+        assert own == [(name, tuple(rows)) for name, rows in small.groups(small.rows, column)]
+        assert len(own) == len({text for (text, *_) in own}) > 1
+
+
+def test_the_first_value_of_a_sheet_without_heads_is_a_group() -> None:
+    builder = Builder()
+    builder.table([["North", "5"], ["South", "6"], ["North", "7"]], header_rows=0)
+    view = SheetView(tables_of(builder.build("csv"))[0])
+    assert [(name, tuple(rows)) for name, rows in view.groups(view.rows, 0)] == [("North", (0, 2)), ("South", (1,))]
+
+
 def test_a_merged_cell_stands_in_every_row_that_it_covers() -> None:
     stored = table(MADE[:60])
     places = stored.columns[2].places.copy()

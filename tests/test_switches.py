@@ -16,7 +16,7 @@ import refdesk
 from refdesk import Refdesk
 from refdesk.answer import Hints, Level, Mode, Plan, Query, Question, ResponseMode
 from refdesk.ask.plan import wished_plan
-from refdesk.ask.retrieve import STRATEGIES
+from refdesk.ask.strategies import STRATEGIES
 from refdesk.settings import REMOVED_SETTINGS, REMOVED_VALUES, Settings, specs
 
 PACKAGE = Path(refdesk.__file__).parent
@@ -84,10 +84,9 @@ def test_what_was_removed_is_offered_nowhere() -> None:
 def test_a_settings_file_with_a_removed_name_is_opened_and_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lines = ["[settings]", '"rag.hyde_enabled" = true', '"rag.strategy" = "survey"', '"rag.top_k" = 7']
+    lines = ["[settings]", '"rag.hyde_enabled" = true', '"rag.top_k" = 7']
     (tmp_path / "refdesk.toml").write_text("\n".join(lines))
     with caplog.at_level(logging.WARNING, "refdesk"), Refdesk(tmp_path) as desk:
         assert desk.settings.top_k == 7 and desk.settings.strategy == "auto"
-        assert len(desk.parts.settings_store.notes) == 2
+        assert len(desk.parts.settings_store.notes) == 1
     assert "'rag.hyde_enabled' was removed: it did nothing; it is ignored" in caplog.text
-    assert "rag.strategy 'survey' was removed" in caplog.text

@@ -6,18 +6,20 @@ import asyncio
 import json
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from refdesk import Refdesk
 from refdesk.answer import Query, Question, Turn
-from refdesk.ask.understand import is_sound, understand
+from refdesk.ask.understand import DocumentNearness, is_sound, understand
 from refdesk.ports import LLM
 from refdesk.providers.llm import OpenAILLM
 from refdesk.providers.wire import Endpoint
 from refdesk.settings import Settings
 from refdesk.trace import Stage, Trace
+from refdesk.types import Scope
 from wire_server import WireServer
 
 TURNS = (Turn("user", "How heavy is the anchor of the WB-7 buoy?"), Turn("assistant", "It weighs 350 kg. [1]"))
@@ -98,7 +100,7 @@ def test_small_talk_and_errands_are_routed(examples: Refdesk) -> None:
     for text in ("ok", "Thanks!", "who are you?"):
         query, stages = ask(examples, text, TURNS)
         assert (query.route, query.standalone) == ("conversational", text)
-        assert stages["rewrite"].skipped == "small talk or an errand"
+        assert stages["embed"].skipped == "small talk" and "rewrite" not in stages
     assert ask(examples, "Book me a flight to Oslo", TURNS)[0].standalone == "Book me a flight to Oslo"
 
 
@@ -189,3 +191,9 @@ def test_a_rewrite_keeps_some_of_the_words() -> None:
     assert not is_sound("What does it cost?", "Who is the captain?")
     assert not is_sound("What does it cost?", "")
     assert not is_sound("Why?", "why " * 100)
+
+
+def test_nothing_is_near_in_an_empty_library(tmp_path: Path) -> None:
+    with Refdesk(tmp_path / "library") as desk:
+        near = DocumentNearness(desk.parts.reader, desk.parts.embedder, Scope(), desk.settings)
+        assert near("How heavy is the anchor?") == 0.0

@@ -279,7 +279,7 @@ def test_what_is_old_is_cleared_away_and_nothing_else(desk: Refdesk) -> None:
     for path in desk.files.waiting.glob("????????????????????????"):
         os.utime(path, (0, 0))
     uploads = Uploads(desk)
-    uploads._clear()
+    uploads._worker.clear()
     assert sorted(one.name for one in desk.jobs.all().values()) == ["new.md", "waiting.md"]
     assert [desk.files.staged(one.id).exists() for one in (old, new, waiting)] == [False, True, True]
     assert fresh.exists() and not stale.exists()

@@ -17,7 +17,8 @@ from library_samples import open_desk, start, wait_until
 from refdesk import Refdesk
 from refdesk.errors import LibraryBusy
 from refdesk.records import LOCAL, Caller
-from refdesk.serve.uploads import BATCH_BYTES, Uploads, _batch
+from refdesk.serve.uploads import Uploads
+from refdesk.serve.worker import BATCH_BYTES, batch
 from refdesk.types import EVERYTHING, Job
 from upload_samples import done, hand_in
 
@@ -63,20 +64,20 @@ def upload(name: str, owner: str, size: int = 1000, number: int = 0) -> Job:
 
 def test_whoever_handed_in_takes_turns_with_the_others() -> None:
     waiting = [upload(f"{number}.pdf", "anna") for number in range(200)] + [upload("memo.txt", "bert")]
-    assert "memo.txt" in [one.name for one in _batch(waiting)]
-    assert [one.name for one in _batch(waiting)][:3] == ["0.pdf", "memo.txt", "1.pdf"]
+    assert "memo.txt" in [one.name for one in batch(waiting)]
+    assert [one.name for one in batch(waiting)][:3] == ["0.pdf", "memo.txt", "1.pdf"]
 
 
 def test_a_batch_is_a_minutes_work() -> None:
     large = [upload(f"{number}.pdf", "anna", BATCH_BYTES // 3) for number in range(9)]
-    assert [one.name for one in _batch(large)] == ["0.pdf", "1.pdf", "2.pdf"]
-    assert [one.name for one in _batch([upload("huge.pdf", "anna", 5 * BATCH_BYTES), *large])] == ["huge.pdf"]
+    assert [one.name for one in batch(large)] == ["0.pdf", "1.pdf", "2.pdf"]
+    assert [one.name for one in batch([upload("huge.pdf", "anna", 5 * BATCH_BYTES), *large])] == ["huge.pdf"]
 
 
 def test_of_one_name_the_oldest_is_first_whose_turn_it_may_be() -> None:
     first = upload("plan.md", "anna", number=1)
     second = upload("plan.md", "bert", number=2)
-    assert _batch([upload("a.md", "anna"), first, second]) == [upload("a.md", "anna"), first]
+    assert batch([upload("a.md", "anna"), first, second]) == [upload("a.md", "anna"), first]
 
 
 def test_one_that_waits_for_its_turn_is_taken_back(desk: Refdesk, uploads: Uploads) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from refdesk.arguments import checked_collection, names, one_of
 from refdesk.ask.flow import Asking
 from refdesk.config import IN_SETTINGS, Config, Entered
-from refdesk.errors import NotFound, ProviderError, RefdeskError, UsageError
+from refdesk.errors import ModelNotAllowed, NotFound, ProviderError, RefdeskError, UsageError
 from refdesk.library import LibraryReader
 from refdesk.models import PROVIDERS, Provider
 from refdesk.ports import Embedder, ModelRole, Models
@@ -139,6 +139,8 @@ class ModelCatalogue(Protocol):
 
     def by_role(self, settings: Settings) -> dict[ModelRole, list[str]]: ...
 
+    def allowed(self, settings: Settings) -> list[str]: ...
+
     def of(self, settings: Settings) -> Models: ...
 
     async def test(self, name: str, settings: Settings, entered: Entered | None = None) -> dict[str, Any]: ...
@@ -209,15 +211,17 @@ class AdminDesk:
         return Keys(self.parts.keys, keep_owner=bool(self.caller.id))
 
     def clear_cache(self) -> None:
-        """Forgets every cached answer, in the other processes of this library too."""
+        """Forgets every cached answer, in the other processes of this library too; of this one hits and contexts."""
         self.require("clear_cache")
         self.parts.asking.cache.clear()
+        self.parts.asking.recent_hits.clear()
+        self.parts.asking.recent_contexts.clear()
 
     # settings
 
     @property
     def settings(self) -> Settings:
-        """As they are now: the defaults, refdesk.toml, the library's own in SQL, then those of this program."""
+        """As they are now: defaults, refdesk.toml, the environment, the library's own in SQL, those of this program."""
         return self.parts.settings()
 
     @property
@@ -233,7 +237,9 @@ class AdminDesk:
         """Each setting as it is now, where that comes from, and what it may be."""
         self.require("settings")
         values = {name: value for name, value, _ in self.settings.items()}
-        places = dict.fromkeys(self.parts.config.settings, "refdesk.toml")
+        config = self.parts.config
+        places = dict.fromkeys(config.common_settings, "environment") | dict.fromkeys(config.settings, "refdesk.toml")
+        places |= dict.fromkeys(config.environment_settings, "environment")
         places |= dict.fromkeys(self.stored_settings(), "library") | dict.fromkeys(self.parts.own_settings, "program")
         return [
             {name: getattr(spec, name) for name in SPEC}
@@ -285,6 +291,22 @@ class AdminDesk:
         """Whether a model writes the answers, or they are quoted from the documents."""
         return self.parts.models.of(self.settings).role("answer") is not None
 
+    def allowed_models(self) -> list[str]:
+        """The models that a question may be put to, the one that answers without being named first."""
+        return self.parts.models.allowed(self.settings)
+
+    def _put_to(self, model: str, settings: Settings) -> Settings:
+        """The settings of a question that is put to this model; "" is the one that is named."""
+        allowed = self.parts.models.allowed(settings) if model else []
+        if not model or model == next(iter(allowed), ""):
+            return settings
+        if not settings.llm_enabled:
+            raise ModelNotAllowed("models are switched off in this library", hint="ask without `model`")
+        if model not in allowed:
+            others = f"use one of {', '.join(allowed)}" if allowed else "its owner names them in llm.allowed"
+            raise ModelNotAllowed(f"questions to this library cannot be put to '{model[:100]}'", hint=others)
+        return settings.changed({"llm.answer": model})
+
     def model_state(self) -> dict[str, Any]:
         """Which models are named, the providers as they would be called now, and what cannot be used."""
         self.require("settings")
@@ -293,6 +315,7 @@ class AdminDesk:
         return {
             "answer": named.get("answer", [""])[0],
             "roles": named,
+            "allowed": self.parts.models.allowed(settings),
             "enabled": settings.llm_enabled,
             "providers": [self._shown(provider) for provider in PROVIDERS.values()],
             "problems": list(self.parts.models.of(settings).problems),

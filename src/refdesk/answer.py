@@ -117,6 +117,7 @@ class Query:
     corrections: tuple[tuple[str, str], ...] = ()  # (typed, searched for)
     route: Route = "needs_retrieval"
     intent: Intent = "factual"
+    confidence: float = 0.0  # from 0 to 1, that it is of this intent
     complexity: Complexity = "moderate"
     hints: Hints = Hints()
     parts: tuple[str, ...] = ()
@@ -134,6 +135,7 @@ class Query:
         return {
             "route": self.route,
             "intent": self.intent,
+            "confidence": self.confidence,
             "complexity": self.complexity,
             "terms": len(self.terms),
             "corrections": len(self.corrections),
@@ -161,6 +163,7 @@ class Plan:
     reconcile: bool = False
     ask_verifier: bool = True  # False: a second model costs too much; the built-in check costs nothing and stays
     ask_reconciler: bool = True
+    house_rules: str = ""  # of the library and of the collections that are read
     skipped: tuple[tuple[str, str], ...] = ()  # (what, why)
 
     @property
@@ -185,6 +188,8 @@ class Retrieved:
     neighbours: Mapping[int, Sequence[Chunk]] = field(default_factory=dict)  # by the id of a hit's chunk
     readings: Mapping[int, Reading] = field(default_factory=dict)  # by the id of a chunk that a reader has read
     key_sentences: tuple[tuple[int, int], ...] = ()  # (chunk id, sentence) that sum up the document that is named
+    key_titles: tuple[str, ...] = ()  # of the section of each key sentence, where they are given section by section
+    others: tuple[Any, ...] = ()  # `ChunkSummary` of what a survey does not read in full, nearest first
 
     @property
     def sizes(self) -> dict[str, Any]:
@@ -249,10 +254,11 @@ class Citation:
     boxes: tuple[Box, ...]
     located: bool
     quote: str
-    relevance_score: float  # how well it proves what cites it; before the answer is written, its score in the search
+    relevance_score: float  # how well its chunk answers the question: the score of the search, by which hits are ranked
     similarity_score: float  # the cosine of the question and the chunk
     origin: Range = (0, 0)
     url: str = ""
+    support_score: float = 0.0  # how well it proves what cites it; 0 before the answer is written
 
     def to_dict(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in self.__slots__}
@@ -416,6 +422,7 @@ class Answer:
     standalone_question: str = ""
     route: Route = "needs_retrieval"
     intent: Intent = "factual"
+    intent_confidence: float = 0.0  # from 0 to 1
     strategy: Strategy = "hybrid"
     level: Level = "standard"
     mode: Mode = "chat"
@@ -436,14 +443,14 @@ class Answer:
         # Written out: `dataclasses.asdict` copies every value, and takes as long as the rest of a cached answer.
         own = _fields(self)
         for name in ("claims", "sources", "related_documents", "failed_models"):
-            own[name] = [_fields(one) for one in own[name]]
+            own[name] = [_fields(entry) for entry in own[name]]
         own["figures"] = [
             _fields(figure) | {"cells": [_fields(cell) for cell in figure.cells]} for figure in self.figures
         ]
         for name in ("confidence", "verification", "usage"):
             own[name] = _fields(own[name])
         own["sufficiency"] = _fields(self.sufficiency) | {"conflicts": [_fields(o) for o in self.sufficiency.conflicts]}
-        return own | {"citations": [one.to_dict() for one in self.citations], "metrics": dict(self.metrics)}
+        return own | {"citations": [citation.to_dict() for citation in self.citations], "metrics": dict(self.metrics)}
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -489,7 +496,7 @@ def _maker(kind: Any) -> Callable[[Any], Any]:
         return _same
     made: Any = kind
     hints = get_type_hints(kind)
-    makers = [(one.name, _maker(hints[one.name])) for one in fields(kind)]
+    makers = [(field.name, _maker(hints[field.name])) for field in fields(kind)]
     return lambda packed: made(**{name: make(packed[name]) for name, make in makers if name in packed})
 
 
@@ -513,7 +520,7 @@ def _sound(value: Any) -> Any:
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, Mapping):
         return {_sound(name): _sound(one) for name, one in value.items()}
-    return [_sound(one) for one in value] if isinstance(value, list | tuple) else value
+    return [_sound(element) for element in value] if isinstance(value, list | tuple) else value
 
 
 # --- events: what a streamed answer is made of ------------------------------------------------------------------------
@@ -537,7 +544,7 @@ class Sources:
     citations: tuple[Citation, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"type": "sources", "data": {"citations": [one.to_dict() for one in self.citations]}}
+        return {"type": "sources", "data": {"citations": [citation.to_dict() for citation in self.citations]}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,8 @@ def checked_collections(value: Names) -> tuple[str, ...]:
     """
     found: dict[str, None] = {}
     for path in names(value):
-        for one in (checked_collection(path), _collection(path)):
-            found[one] = None
+        for name in (checked_collection(path), _collection(path)):
+            found[name] = None
     return tuple(found)
 
 
@@ -211,7 +211,7 @@ def make_question(
         level=one_of("level", level or settings.level, LEVELS),
         mode=chosen,
         response_mode=one_of("response mode", response_mode or settings.response_mode, RESPONSE_MODES),
-        history=tuple(_turn(one) for one in history),
+        history=tuple(_turn(turn) for turn in history),
         conversation_id=conversation_id,
         verbatim=verbatim,
         k=k,

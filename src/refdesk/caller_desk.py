@@ -11,9 +11,10 @@ from typing import Any
 
 from refdesk import arguments
 from refdesk.access import AdminDesk
-from refdesk.answer import Answer, Event
+from refdesk.answer import Answer, Citation, Event
 from refdesk.arguments import History, Names
 from refdesk.ask.flow import collected, collected_sync
+from refdesk.entities import SHORT_FOR, Beside, beside, entity_key
 from refdesk.errors import NotFound, UsageError
 from refdesk.records import (
     MOST_CELLS,
@@ -26,7 +27,7 @@ from refdesk.records import (
     PlacedCell,
     StoredTable,
 )
-from refdesk.settings import Settings
+from refdesk.settings import Settings, labels_by_collection
 from refdesk.types import (
     EVERYTHING,
     Box,
@@ -42,6 +43,7 @@ from refdesk.types import (
 )
 
 DEFAULT_COLLECTION = "default"
+MOST_EDGES, READ_FOR_GRAPH = 20, 200  # neighbours of an entity that are shown, and chunks that are read for them
 
 
 class CallerDesk(AdminDesk):
@@ -74,6 +76,13 @@ class CallerDesk(AdminDesk):
     def collections(self) -> list[tuple[str, int]]:
         """Every collection that holds documents, with how many lie in itself: `[("finance/2024", 3)]`."""
         return self.parts.documents.collections(self.scope())
+
+    def label(self, collection: str) -> str:
+        """The name to show for a collection: its own in `serve.labels`, else that of one around it, else its path."""
+        labels, place = labels_by_collection(self.settings.labels), collection
+        while place and place not in labels:
+            place = place.rpartition("/")[0]
+        return labels.get(place, collection)
 
     def existing_collection(self, name: str) -> str:
         """The checked name of a collection that holds documents, for who may read all of it."""
@@ -126,12 +135,12 @@ class CallerDesk(AdminDesk):
 
         One that was moved since stays.
         """
-        self.require("delete", *(one.collection for one in found))
+        self.require("delete", *(document.collection for document in found))
         self.parts.reader.heal()
         gone = self.parts.writer.remove(found)
-        went = {one.id for one in gone}
-        left = (one for one in found if one.id not in went)
-        return gone + [one for one in left if self.parts.documents.visible(one.id, EVERYTHING) is None]
+        went = {document.id for document in gone}
+        left = (document for document in found if document.id not in went)
+        return gone + [document for document in left if self.parts.documents.visible(document.id, EVERYTHING) is None]
 
     def rename(self, document: str, name: str) -> Document:
         """Gives a document another name; gives it as it is now. A changed file that is added again brings its own."""
@@ -155,8 +164,8 @@ class CallerDesk(AdminDesk):
     def move_all(self, documents: Iterable[str], collection: str) -> list[Document]:
         """Puts documents into another collection; when one cannot go, none does."""
         place = arguments.checked_collection(collection)
-        found = [self.document(one) for one in dict.fromkeys(documents)]
-        return self._moved([Move(one.id, one.collection, place) for one in found])
+        found = [self.document(fromkey) for fromkey in dict.fromkeys(documents)]
+        return self._moved([Move(document.id, document.collection, place) for document in found])
 
     def rename_collection(self, collection: str, name: str) -> list[Document]:
         """Gives a collection, with those inside it, another name or place; gives its documents as they are now.
@@ -167,8 +176,8 @@ class CallerDesk(AdminDesk):
         old, new = arguments.checked_collection(collection), arguments.checked_collection(name)
         found = self._top_documents(old)
         # Many go in several steps. Who stands where another goes must be gone by then, also after a kill in between.
-        found.sort(key=lambda one: len(one.collection), reverse=len(new) > len(old))
-        moves = [Move(one.id, one.collection, new + one.collection[len(old) :]) for one in found]
+        found.sort(key=lambda document: len(document.collection), reverse=len(new) > len(old))
+        moves = [Move(document.id, document.collection, new + document.collection[len(old) :]) for document in found]
         for one in moves:
             arguments.checked_collection(one.collection)  # the longest of them may have become too long
         return self._moved(moves)
@@ -179,17 +188,28 @@ class CallerDesk(AdminDesk):
 
     def _top_documents(self, collection: str) -> list[Document]:
         """What lies in a collection, without what is attached to it."""
-        found = [one for one in self.documents(collection=collection) if one.parent_id is None]
+        found = [document for document in self.documents(collection=collection) if document.parent_id is None]
         if not found:
             raise NotFound(f"there is no collection '{collection}'", hint="`refdesk list` shows what there is")
         return found
 
     def _moved(self, moves: list[Move]) -> list[Document]:
-        self.require("move", *(place for one in moves for place in (one.origin, one.collection)))
+        self.require("move", *(place for move in moves for place in (move.origin, move.collection)))
         self.parts.reader.heal()
         moved = self.parts.writer.move(moves)
         self.parts.compact()
         return moved
+
+    def make_indexed(self, document_id: str) -> tuple[int, int]:
+        """How many chunks a document has, and how many of them the index holds; it is built anew where they differ."""
+        document = self.find_document(document_id, is_read=True)
+        self.require("retry", document.collection)
+        self.parts.reader.heal()
+        ids = [chunk.id for chunk in self.parts.chunks.chunks_of(document.id)]
+        vector = self.parts.embedder.embed_query(document.name)
+        if len(self.parts.index.cosines(vector, ids)) < len(ids):
+            self.parts.reader.rebuild()
+        return len(ids), len(self.parts.index.cosines(vector, ids))
 
     def chunks(self, name: str) -> list[Chunk]:
         return self.parts.chunks.chunks_of(self.document(name).id)
@@ -300,6 +320,59 @@ class CallerDesk(AdminDesk):
         depth = chosen.top_k if k is None else k
         return self.search_vector(text, self.parts.embedder.embed_query, depth, method, scope, chosen)
 
+    def graph(self, entity: str = "", *, collection: Names = None, most: int = MOST_EDGES) -> dict[str, Any]:
+        """What the documents name beside an entity, each with the sentence that proves it; without one, what is named
+        most.
+
+        >>> desk.graph("Ada Lund")["edges"][0]["citation"].quote
+        """
+        self.require("search")
+        scope, reader = self.scope(collection), self.parts.reader
+        key = entity_key(entity)
+        listed = reader.entities_beginning(key, scope, most)
+        entities = [{"key": one, "name": name, "chunks": count} for one, name, count in listed]
+        if not key:
+            return {"entity": None, "edges": [], "entities": entities}
+        stated = reader.relations([key], scope, most)
+        forms = [one for one in stated if one.predicate == SHORT_FOR]
+        keys = {key, *(entity_key(one.subject) for one in forms), *(entity_key(one.object) for one in forms)}
+        mentions = reader.mentions(keys, scope, READ_FOR_GRAPH)
+        ids = [*dict.fromkeys([*(one.chunk_id for one in stated), *(one.chunk_id for one in mentions)])]
+        read = reader.chunks(ids)
+        if not read:
+            raise NotFound(f"no document names '{entity}'", hint="search for it instead")
+        edges = beside(keys, [chunk for chunk, _ in read.values()], stated, most)
+        names = [*dict.fromkeys(one.name for one in mentions)] or [entity]
+        return {
+            "entity": {"key": key, "name": names[0], "names": names, "chunks": len(read)},
+            "edges": [
+                {"key": one.key, "name": one.name, "says": one.says, "count": one.count}
+                | {"citation": self._proof(number, one, read[one.chunk.id][1])}
+                for number, one in enumerate(edges, 1)
+            ],
+            "entities": entities,
+        }
+
+    def _proof(self, marker: int, edge: Beside, document: Document) -> Citation:
+        chunk, part = edge.chunk, edge.chunk.sentences[edge.sentence]
+        boxes = part.boxes or self.locate(chunk, part.start, part.end)
+        origin = next(iter(chunk.origins(part.start, part.end, part.page)), (0, 0))
+        return Citation(
+            marker=marker,
+            document_id=document.id,
+            document_name=document.name,
+            chunk_id=chunk.id,
+            chunk_sequence=chunk.sequence,
+            heading_path=chunk.heading_path,
+            page=part.page,
+            boxes=boxes,
+            located=bool(boxes),
+            quote=chunk.text[part.start : part.end],
+            relevance_score=1.0,
+            similarity_score=0.0,
+            origin=origin,
+        )
+
     def search_vector(
         self, text: str, embed: Callable[[str], Any], k: int, method: Method, scope: Scope, settings: Settings
     ) -> list[Hit]:
@@ -347,6 +420,7 @@ class CallerDesk(AdminDesk):
         level: str | None = None,
         mode: str | None = None,
         response_mode: str | None = None,
+        model: str = "",
         conversation_id: str = "",
         history: History = (),
         verbatim: bool = False,
@@ -361,7 +435,7 @@ class CallerDesk(AdminDesk):
         ...     print(event.to_dict())
         """
         self.require("ask")
-        chosen = self._chosen(settings)
+        chosen = self._put_to(model.strip(), self._chosen(settings))
         if self.caller.id and conversation_id:
             self.parts.asking.conversations.check_speaker(conversation_id, self.caller.id)
         asked = arguments.make_question(
@@ -411,8 +485,8 @@ class CallerDesk(AdminDesk):
         trace, access = self._kept(answer_id)[1], self.caller.access
         passages = trace.get("passages", [])  # answers from before they were noted have none
         if access is not EVERYTHING:
-            seen = self.parts.documents.among({one["document_id"] for one in passages}, access)
-            passages = [one for one in passages if one["document_id"] in seen]
+            seen = self.parts.documents.among({passage["document_id"] for passage in passages}, access)
+            passages = [passage for passage in passages if passage["document_id"] in seen]
         return trace | {"passages": passages}
 
     def _kept(self, answer_id: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,13 +1,14 @@
 """Deployment: where the library lives, which models serve it, and how its files are kept on this machine.
 
-Configuration comes from arguments, the environment, then refdesk.toml. Files are their owner's alone; what the disk
-says of them is said in words.
+Configuration comes from arguments, the environment, then refdesk.toml; last come variables such as LLM_MODEL, which
+other programs may mean too. Files are their owner's alone; what the disk says of them is said in words.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import logging
 import os
 import stat
 import tempfile
@@ -20,8 +21,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from refdesk.errors import DiskFull, LibraryError, UsageError
-from refdesk.models import Provider, split_name
+from refdesk.models import PROVIDERS, Provider, split_name
+from refdesk.settings import Settings, specs
 
+logger = logging.getLogger("refdesk")
 SHIPPED_EMBEDDER = "shipped"
 DEFAULT_LIBRARY = "~/.refdesk"
 # Entry of refdesk.toml and field of Config -> variable of the environment
@@ -39,6 +42,15 @@ _TOML: Mapping[str, type] = {
     **dict.fromkeys(_MODELS, str),
     "settings": dict,
 }
+# Variables of seed 002 and the settings that they are here
+_COMMON_NAMES: Mapping[str, str] = {
+    "RETRIEVAL_TOP_K": "rag.top_k",
+    "RELEVANCE_THRESHOLD": "rag.similarity_threshold",
+    "MAX_CONTEXT_TOKENS": "rag.max_context_tokens",
+    "LLM_TEMPERATURE": "answer.temperature",
+    "LLM_MAX_TOKENS": "answer.max_tokens",
+}
+_COMMON_PROVIDER = "groq"  # seed 002's, where LLM_MODEL has a key and neither a provider nor an address
 _WORDS: Mapping[type, str] = {str: "a text", int: "a whole number", dict: "a table"}
 
 
@@ -84,7 +96,16 @@ class Config:
     llm_reconciler: str = ""
     llm_summariser: str = ""
     llm_fallbacks: str = ""
+    database_url: str = field(default="", repr=False)  # postgresql://…; "": SQLite in the library's folder
+    replica_url: str = field(default="", repr=False)  # a follower of that database, which is searched instead
+    database_pool: int = 10  # connections of one process, for reading and as many for writing
+    database_timeout_s: float = 30.0  # of one statement that reads
+    common_provider: str = ""  # whose model LLM_MODEL names, where nothing of Refdesk's own does
+    redis_url: str = field(default="", repr=False)  # cache, limits and streams of many machines; "": of this one
+    files_url: str = field(default="", repr=False)  # originals and uploads: s3://bucket/folder; "": in the library
     settings: Mapping[str, Any] = field(default_factory=dict)
+    environment_settings: Mapping[str, str] = field(default_factory=dict)  # REFDESK_RAG_TOP_K and the like, by setting
+    common_settings: Mapping[str, str] = field(default_factory=dict)  # RETRIEVAL_TOP_K and the like; they count least
     # None: the process's own, looked at when a provider is used and never kept, so that keys do not travel to workers
     environment: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
 
@@ -95,8 +116,11 @@ class Config:
         to a machine of his own.
         """
         env = os.environ if self.environment is None else self.environment
+        is_common = provider.name == self.common_provider
         named = entered.base_url or env.get(provider.base_url_variable, "").strip()
-        variable = next((one for one in provider.key_variables if env.get(one, "").strip()), "")
+        named = named or (env.get("LLM_BASE_URL", "").strip() if is_common else "")
+        variables = (*provider.key_variables, "LLM_API_KEY") if is_common else provider.key_variables
+        variable = next((one for one in variables if env.get(one, "").strip()), "")
         key = env.get(variable, "").strip()
         if entered.api_key or entered.base_url:
             variable, key = IN_SETTINGS, entered.api_key
@@ -112,8 +136,15 @@ class Config:
         return ProviderAccess(_base_url(provider, named, is_entered=bool(entered.base_url)), key, variable)
 
 
-def load_config(library: str | Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
+def load_config(
+    library: str | Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    *,
+    database: str | None = None,
+) -> Config:
     """The library named by the caller, else REFDESK_LIBRARY, else ~/.refdesk, and what its refdesk.toml says.
+
+    `database` is named by the caller too, else by REFDESK_DATABASE_URL; a replica is of that one.
 
     llm = "ollama:qwen2.5:14b"
     llm_verifier = "openai:gpt-4o-mini"
@@ -134,16 +165,94 @@ def load_config(library: str | Path | None = None, environment: Mapping[str, str
             hint="use 'shipped', or 'openai:MODEL' for an OpenAI-compatible endpoint",
         )
     is_remote = embedder != SHIPPED_EMBEDDER  # keys are read only for what is named
+    models = {name: _model_names(name, env.get(variable) or table.get(name, "")) for name, variable in _MODELS.items()}
+    provider = ""
+    if not models["llm"] and (common := _common_model(env)):
+        models["llm"], provider = common, common.partition(":")[0]
     return Config(
         library=folder,
         embedder=embedder,
         embedder_base_url=env.get("OPENAI_BASE_URL", "") if is_remote else "",
         embedder_api_key=env.get("OPENAI_API_KEY", "") if is_remote else "",
         embedder_dimensions=table.get("embedder_dimensions", 0),
+        database_url=env.get("REFDESK_DATABASE_URL", "").strip() if database is None else database,
+        replica_url=env.get("REFDESK_DATABASE_REPLICA_URL", "").strip() if database is None else "",
+        database_pool=int(_number(env, "REFDESK_DATABASE_POOL", 10, least=1)),
+        database_timeout_s=_number(env, "REFDESK_DATABASE_TIMEOUT_S", 30.0, least=0.1),
+        redis_url=env.get("REFDESK_REDIS_URL", "").strip(),
+        files_url=env.get("REFDESK_FILES_URL", "").strip(),
         settings=table.get("settings", {}),
+        environment_settings=_given(env, {variable_of(one.name): one.name for one in specs()}),
+        common_settings=_given(env, _COMMON_NAMES),
+        common_provider=provider,
         environment=environment,
-        **{name: _model_names(name, env.get(variable) or table.get(name, "")) for name, variable in _MODELS.items()},
+        **models,
     )
+
+
+def _number(environment: Mapping[str, str], variable: str, default: float, *, least: float) -> float:
+    given = environment.get(variable, "").strip()
+    try:
+        number = float(given or default)
+    except ValueError:
+        number = -1.0
+    if not least <= number < 1e6:
+        raise UsageError(f"{variable} must be a number from {least:g} on, not '{given}'")
+    return number
+
+
+def variable_of(setting: str) -> str:
+    """`rag.top_k` -> `REFDESK_RAG_TOP_K`."""
+    return f"REFDESK_{setting.replace('.', '_').upper()}"
+
+
+def _given(env: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
+    """What the environment says of settings; the models of the roles are read by themselves."""
+    own = set(_MODELS.values())
+    return {setting: env[one].strip() for one, setting in names.items() if one not in own and env.get(one, "").strip()}
+
+
+def initial_settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
+    """The settings before the library's own: defaults, common variables, refdesk.toml, the environment; and notes.
+
+    A common variable may be meant for another program: one that cannot be used is left out, and that is noted.
+    """
+    settings, notes = Settings(), list[str]()
+    for name, value in config.common_settings.items():
+        try:
+            settings = settings.changed({name: value})
+        except UsageError as error:
+            variable = next(one for one, setting in _COMMON_NAMES.items() if setting == name)
+            notes.append(f"{variable} is ignored: {error}")
+    settings, gone = settings.changed_leniently(config.settings)
+    for name, value in config.environment_settings.items():
+        try:
+            settings = settings.changed({name: value})
+        except UsageError as error:
+            raise UsageError(f"{variable_of(name)}: {error}", hint=error.hint) from None
+    return settings, (*notes, *gone)
+
+
+def _common_model(env: Mapping[str, str]) -> str:
+    """The model that LLM_MODEL names, with LLM_PROVIDER, LLM_BASE_URL or LLM_API_KEY; "" without one of these.
+
+    A name alone may be another program's, and a key alone switches nothing on.
+    """
+    model, provider = env.get("LLM_MODEL", "").strip(), env.get("LLM_PROVIDER", "").strip().lower()
+    address = env.get("LLM_BASE_URL", "").strip().rstrip("/")
+    if not model:
+        return ""
+    if provider:
+        if provider not in PROVIDERS:
+            logger.warning("LLM_MODEL is ignored: the provider '%s' of LLM_PROVIDER is not known", provider)
+            return ""
+        return model if model.startswith(f"{provider}:") else f"{provider}:{model}"
+    if model.partition(":")[0] in PROVIDERS and model.partition(":")[2]:
+        return model
+    if address:
+        known = (one.name for one in PROVIDERS.values() if one.base_url == address)
+        return f"{next(known, 'openai')}:{model}"
+    return f"{_COMMON_PROVIDER}:{model}" if env.get("LLM_API_KEY", "").strip() else ""
 
 
 def _model_names(entry: str, value: str) -> str:

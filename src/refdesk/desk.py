@@ -6,12 +6,14 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
+from sqlalchemy import Engine
 
 from refdesk.access import Parts, Sessions
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
@@ -21,28 +23,47 @@ from refdesk.config import (
     DATABASE,
     close_to_others,
     explain,
+    initial_settings,
     is_closed,
     is_open_to_others,
     load_config,
     make_folder,
     open_to_others,
 )
-from refdesk.errors import RefdeskError, UsageError
+from refdesk.errors import LibraryDamaged, RefdeskError, UsageError
 from refdesk.files import backup as backups
-from refdesk.files.local import LocalFiles, RenderCache, page_image
+from refdesk.files.local import LocalFiles, page_image
+from refdesk.files.remote import RemoteFiles
 from refdesk.index.local import LocalIndex
-from refdesk.ingest.add import Intake, Run, at_work
+from refdesk.index.postgres import SESSION, PostgresIndex
+from refdesk.ingest.add import Intake
+from refdesk.ingest.background import BackgroundPorts
+from refdesk.ingest.runs import Run, at_work
 from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
+from refdesk.library_desk import LibraryDesk
+from refdesk.ports import Embedder
+from refdesk.providers.airtable import Airtable
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.extras import make_embedder
 from refdesk.providers.shipped import OnnxReader
 from refdesk.records import LOCAL, Caller, Damage, LibraryState
+from refdesk.redis_link import RedisLink
 from refdesk.settings import Settings
 from refdesk.store.cache import SqlCache
-from refdesk.store.database import BackgroundWriter, PreparedReader, copy_database, open_database, opened_copy
+from refdesk.store.copying import check_copied, copy_database_into
+from refdesk.store.database import (
+    BackgroundWriter,
+    PreparedReader,
+    changes,
+    copy_database,
+    open_database,
+    open_server,
+    opened_copy,
+)
 from refdesk.store.documents import SqlDocuments, SqlTables
+from refdesk.store.graph import SqlGraph
 from refdesk.store.jobs import (
     Maintenance,
     Report,
@@ -53,14 +74,18 @@ from refdesk.store.jobs import (
     is_anyone_at_work,
 )
 from refdesk.store.keys import SqlKeys, SqlSessions
+from refdesk.store.postgres import PooledReads, Server, connect_server, describe_server, is_server
 from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, SqlSettings
+from refdesk.store.redis_cache import RedisCache
+from refdesk.store.summaries import SqlSummaries
 from refdesk.store.writer import SqlWriter
-from refdesk.types import Added, Document, Finding, Job, Progress
+from refdesk.store_ports import IndexWriter
+from refdesk.types import UNFINISHED, Added, Document, Finding, Job, Progress
 
 logger = logging.getLogger("refdesk")
 
 
-class Refdesk(CallerDesk):
+class Refdesk(LibraryDesk):
     """A library of documents, opened by who may do everything with it.
 
     >>> with Refdesk("~/library") as desk:
@@ -68,34 +93,52 @@ class Refdesk(CallerDesk):
     ...     desk.search("When is the price list revised?")[0].page
     """
 
-    def __init__(self, library: str | Path | None = None, *, settings: Mapping[str, Any] | None = None) -> None:
-        self.config = config = load_config(library)
+    def __init__(
+        self,
+        library: str | Path | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        database: str | None = None,  # postgresql://… or "", SQLite in the folder; None: as REFDESK_DATABASE_URL says
+    ) -> None:
+        self.config = config = load_config(library, database=database)
         own = dict(settings or {})
-        base, gone = Settings().changed_leniently(config.settings)
+        base, gone = initial_settings(config)
         for note in gone:
-            logger.warning("%s: %s", config.library / "refdesk.toml", note)
+            logger.warning("%s: %s", config.library, note)
         self._made_settings = (base, base.changed(own))  # what is wrong is said before anything is opened
         self.folder = config.library
         files = self._open_folder()
         embedder = make_embedder(config)
-        engine = self._engine = open_database(self.folder / DATABASE)
+        engine, follower = self._open_database()
+        self._engine, self._follower = engine, follower
         self._reads = PreparedReader(engine)
         self._background = BackgroundWriter(engine)
         stored = SqlSettings(self._reads, base, gone)
         current: Callable[[], Settings] = lambda: self._current(stored, own)  # noqa: E731
         self._documents = documents = SqlDocuments(engine)
-        tables = SqlTables(documents)
+        searched = documents if follower is engine else SqlDocuments(follower)
+        tables = SqlTables(searched)
         self.files, self.jobs = files, SqlJobs(self._reads)
         if (self.folder / "uploads").is_dir() and not is_closed(self.folder):
             with backups.writer_lock(self.folder):
                 for earlier in files.earlier_uploads(self.jobs.all()):
                     self.jobs.submit([earlier])
-        index = LocalIndex(self.folder / "index", documents, embedder)
+        index = self._index_of(documents, embedder)
+        seen = index if follower is engine else self._index_of(searched, embedder)
         self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
         self._maintenance = Maintenance(documents, index, writer, files)
-        reader = LibraryReader(documents, documents, tables, index, embedder, self.reindex)
+        summaries = SqlSummaries(engine)
+        graph = SqlGraph(searched)
+        reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex, graph, summaries)
         models = ModelDirectory(config)
-        cache = SqlCache(self._reads, self._background, current)
+        self.background_ports = BackgroundPorts(
+            documents, documents, summaries, self.jobs, embedder, lambda: models.of(current()), models.aclose
+        )
+        self.open_airtable = Airtable.from_environment
+        place = config.database_url or str(self.folder)
+        self.redis = RedisLink(config.redis_url, place) if config.redis_url else None
+        in_sql = SqlCache(self._reads, self._background, current)
+        cache = in_sql if self.redis is None else RedisCache(self.redis, self._reads, in_sql, current)
         answers = SqlAnswers(engine, self._background, current)
         conversations = SqlConversations(engine)
         parts = Parts(
@@ -106,7 +149,7 @@ class Refdesk(CallerDesk):
             writer=writer,
             index=index,
             files=files,
-            render=partial(page_image, files, RenderCache(files.renders)),
+            render=partial(page_image, files, files.render_cache()),
             embedder=embedder,
             reader=reader,
             asking=Asking(reader, embedder, models.of, models.reranker, OnnxReader(), cache, conversations, answers),
@@ -129,7 +172,21 @@ class Refdesk(CallerDesk):
             self._made_settings = (now, made)
         return made
 
-    def _open_folder(self) -> LocalFiles:
+    def _open_database(self) -> tuple[Engine, Engine]:
+        """The database, and the one that is searched: a follower of it where one is named, else itself."""
+        config = self.config
+        server = Server(config.database_url, config.database_pool, config.database_timeout_s, SESSION)
+        engine = open_server(server) if server.url else open_database(self.folder / DATABASE)
+        check_copied(engine)
+        return engine, connect_server(replace(server, url=config.replica_url)) if config.replica_url else engine
+
+    def _index_of(self, documents: SqlDocuments, embedder: Embedder) -> IndexWriter:
+        if is_server(self._engine):
+            reads = PooledReads(documents.engine)
+            return PostgresIndex(documents, embedder, reads.rows, partial(changes, self._engine, "library"))
+        return LocalIndex(self.folder / "index", documents, embedder)
+
+    def _open_folder(self) -> LocalFiles | RemoteFiles:
         try:
             make_folder(self.folder)
             backups.finish_restore(self.folder)
@@ -137,7 +194,7 @@ class Refdesk(CallerDesk):
             looked_at = (self.folder, self.folder / DATABASE)
             is_open = any(is_open_to_others(path) for path in looked_at if path.exists())
             self.closed_to_others = close_to_others(self.folder) if is_open else 0
-            return LocalFiles(self.folder)
+            return _files(self.folder, self.config.files_url)
         except OSError as error:
             raise explain(error, self.folder) from error
 
@@ -155,9 +212,12 @@ class Refdesk(CallerDesk):
 
     def close(self) -> None:
         self._background.close()
+        if self.redis is not None:
+            self.redis.close()
         self._documents.close()
         self._reads.close()
         self._engine.dispose()
+        self._follower.dispose()
 
     def for_caller(self, caller: Caller) -> CallerDesk:
         """The library as this caller sees it: his collections, conversations and answers.
@@ -219,27 +279,28 @@ class Refdesk(CallerDesk):
 
         A name that comes twice is added once, with its last text.
         """
-        checked = [checked_text(one, collection) for one in texts]
+        checked = [checked_text(text, collection) for text in texts]
         wanted = list({(text.collection, text.name): text for text in checked}.values())
         intake = self._intake(on_progress, None)
         intake.add_texts(wanted)
         self._maintenance.compact()
         order = {(text.collection, text.name): place for place, text in enumerate(wanted)}
-        return sorted(intake.results, key=lambda one: order.get(one.place, len(order)))
+        return sorted(intake.results, key=lambda result: order.get(result.place, len(order)))
 
     def work(
         self,
         run: Run,
         choose: Callable[[list[Job]], Sequence[Job]],
         *,
+        alone: bool = True,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> list[Added]:
-        """Works off the jobs that are chosen of those that wait, unless another run is at it.
+        """Works off the jobs that are chosen of those that wait, unless, `alone`, another run is at it.
 
         Those that are cancelled meanwhile are put down.
         """
         intake = self._intake(on_progress, None, run)
-        if intake.work(choose):
+        if intake.work(choose, alone=alone):
             self._maintenance.compact()
         return intake.results
 
@@ -257,7 +318,7 @@ class Refdesk(CallerDesk):
         yield self.add(*paths, sync=True, **options)
         outside = DefaultFilter(ignore_paths=[self.folder])  # an add changes the library, and must not cause another
         caught_up = False
-        for changes in watch(
+        for seen in watch(
             *folders,
             watch_filter=outside,
             stop_event=stop,
@@ -265,10 +326,10 @@ class Refdesk(CallerDesk):
             rust_timeout=1000,
             yield_on_timeout=True,
         ):
-            if caught_up and not changes:
+            if caught_up and not seen:
                 continue
             caught_up = True  # the first time also without a change: one may have come before the watching began
-            results = [one for one in self.add(*paths, sync=True, **options) if one.outcome != "unchanged"]
+            results = [added for added in self.add(*paths, sync=True, **options) if added.outcome != "unchanged"]
             if results:
                 yield results
 
@@ -303,7 +364,7 @@ class Refdesk(CallerDesk):
             ready = self._documents.documents(status="ready")
             for number, document in enumerate(ready, 1):
                 pages, chunks = self._documents.pages(document.id), self._documents.chunks_of(document.id)
-                found = kept_tables("".join(page.text for page in pages), [one.page for one in pages], chunks)
+                found = kept_tables("".join(page.text for page in pages), [page.page for page in pages], chunks)
                 self._writer.put_tables({document.id: found}, is_all=number == len(ready))
         return self._maintenance.rebuild(self.parts.embedder, report)
 
@@ -332,6 +393,14 @@ class Refdesk(CallerDesk):
         """Compares the indexes with the database."""
         return self._maintenance.check()
 
+    def check_database(self) -> Finding:
+        """Where the truth is kept and how it is searched."""
+        if not is_server(self._engine):
+            return Finding("storage", True, f"SQLite in {self.folder}; BM25 by tantivy, vectors by usearch")
+        said = describe_server(self._engine)
+        searched = "" if self._follower is self._engine else "; searches go to its replica"
+        return Finding("storage", True, f"{said}; BM25 by our own postings{searched}")
+
     def check_embedder(self) -> Finding:
         """Whether it embeds, and is the one that the library was made with."""
         embedder, space = self.parts.embedder, self.state().space
@@ -350,6 +419,10 @@ class Refdesk(CallerDesk):
         """Compares originals and uploads with their hashes; reads all of them."""
         return self._maintenance.check_files(self.jobs)
 
+    def files_problem(self) -> str:
+        """Why originals and uploads that are kept elsewhere cannot be reached, in a sentence; "" where they can."""
+        return self.files.problem() if isinstance(self.files, RemoteFiles) else ""
+
     def at_work(self) -> AbstractContextManager[Run]:
         """For as long as the block lasts nobody replaces the library by a backup, and jobs can be taken."""
         return at_work(self.jobs, self.files)
@@ -357,25 +430,81 @@ class Refdesk(CallerDesk):
     def backup(self, file: str | Path, *, on_damage: Callable[[str], None] = lambda problem: None) -> Path:
         """Writes the whole library into one file while others work; `on_damage` is told of missing or altered files."""
 
+        if self.config.files_url:
+            raise UsageError(
+                f"the files of this library are at {self.config.files_url}, and a backup holds those of its folder",
+                hint="back up the database and that place with their own tools",
+            )
+
         def look(place: Path) -> None:
-            for one in _damaged(place):
-                on_damage(f"{one.name} is {one.what}")
+            for damage in _damaged(place):
+                on_damage(f"{damage.name} is {damage.what}")
 
         def copy_to(copy: Path) -> None:
-            copy_database(self._engine, copy)
+            if is_server(self._engine):
+                target = open_database(copy, is_new=True)
+                copy_database_into(self._engine, target)
+                target.dispose()
+            else:
+                copy_database(self._engine, copy)
             with opened_copy(copy) as engine:
                 clear_copy(engine)
 
         return backups.backup(self.folder, Path(file).expanduser(), copy_to, look)
 
+    def migrate(self, to: str, report: Report = lambda done, total: None) -> dict[str, int]:
+        """Copies the library into a PostgreSQL (`postgresql://…`) or a folder; gives the rows of each table.
+
+        Nothing is embedded again. What is interrupted goes on where it was when it is called again. This library stays
+        as it is; until the copy is whole and found to be the same, nobody can open it.
+        """
+        is_folder = "://" not in to
+        folder = Path(to).expanduser().absolute() if is_folder else self.folder
+        if is_folder and folder == self.folder and not is_server(self._engine):
+            raise UsageError(f"the library is in {folder} already", hint="name a PostgreSQL, or another folder")
+        if folder != self.folder and any(job.status in UNFINISHED for job in self.jobs.all().values()):
+            raise UsageError("files wait to be added to this library", hint="let them be added first")
+        make_folder(folder)
+        with self._writer.locked():
+            target = open_database(folder / DATABASE, is_new=True) if is_folder else open_server(Server(to))
+            try:
+                found = copy_database_into(self._engine, target, report)
+            finally:
+                target.dispose()
+            if folder != self.folder:
+                there = LocalFiles(folder)
+                for content_hash in self.files.hashes() - there.hashes():
+                    there.put(self.files.path(content_hash).read_bytes())
+        with Refdesk(folder, database="" if is_folder else to) as desk:
+            desk.reindex()
+            if wrong := [one for one in desk.check() if not one.well]:
+                raise LibraryDamaged(f"the copy is not whole: {wrong[0].text}", hint=wrong[0].advice)
+        return found.rows
+
     @staticmethod
     def restore(file: str | Path, library: str | Path | None = None, *, replace: bool = False) -> Path:
         """Makes a library from a backup; an existing one is only replaced when asked to."""
-        folder = load_config(library).library
+        config = load_config(library)
+        folder = config.library
+        if config.database_url:
+            raise UsageError(
+                "a backup is restored into a folder, and REFDESK_DATABASE_URL is set",
+                hint="unset it, restore, and then `refdesk migrate --to postgresql://…`",
+            )
         backups.restore(Path(file).expanduser(), folder, is_anyone_at_work, replace=replace)
         with Refdesk(folder) as desk:
             desk.reindex()
         return folder
+
+
+def _files(folder: Path, url: str) -> LocalFiles | RemoteFiles:
+    """In the library's folder, in another one that several machines may share, or behind an address."""
+    if not url:
+        return LocalFiles(folder)
+    scheme, is_address, rest = url.partition("://")
+    if is_address and scheme != "file":
+        return RemoteFiles(folder, url)
+    return LocalFiles(Path(rest if is_address else url).expanduser().absolute())
 
 
 def _damaged(place: Path) -> list[Damage]:

@@ -133,7 +133,7 @@ def name_words(documents: Sequence[Document]) -> Collection[str]:
     if len(documents) > MOST_DOCUMENTS:
         return ()
     if len(documents) < 2:
-        return {word for one in documents for name in _label(one.name, one.title).names for word in name}
+        return {word for document in documents for name in _label(document.name, document.title).names for word in name}
     return _kept_index(documents).holders.keys()
 
 
@@ -227,7 +227,7 @@ def _kept_index(documents: Sequence[Document]) -> NameIndex:
 
 
 def name_index(documents: Sequence[Document]) -> NameIndex:
-    labels = [_label(one.name, one.title) for one in documents]
+    labels = [_label(document.name, document.title) for document in documents]
     labels = _with_siblings(labels)
     rows = [(place, name) for place, label in enumerate(labels) for name in label.names]
     holders: dict[str, list[int]] = {}
@@ -441,7 +441,7 @@ def named_documents(subject: str, documents: Sequence[Document]) -> list[Documen
     filings are called 10-K too.
     """
     asked = [word for word in tokens(subject) if word not in QUERY_STOP_WORDS]
-    labels = {one.id: _words_of(one) for one in documents}
+    labels = {document.id: _words_of(document) for document in documents}
     strong = match_names(subject, documents, long=1)
     parts, told = _parts(asked, frozenset().union(*labels.values()))
     for place, word in enumerate(asked):
@@ -449,12 +449,13 @@ def named_documents(subject: str, documents: Sequence[Document]) -> list[Documen
             continue
         if not match_names(word.upper(), documents, long=1).keys() & strong.keys():  # JNJ
             return []
-    likely = [one for one in documents if one.id in strong or (parts and labels[one.id].issuperset(parts))]
+    wanted = {key for key, words in labels.items() if key in strong or (parts and words.issuperset(parts))}
+    likely = [document for document in documents if document.id in wanted]
     for part in parts:
         if not match_names(part.upper(), documents, long=1):  # files of one name lend each other their titles
-            likely = [one for one in likely if part in labels[one.id]] or likely
+            likely = [document for document in likely if part in labels[document.id]] or likely
     if period_of(subject):
-        likely = [one for one in likely if _agrees(one, subject)] or likely
+        likely = [document for document in likely if _agrees(document, subject)] or likely
     return likely
 
 

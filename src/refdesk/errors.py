@@ -2,6 +2,7 @@
 
     RefdeskError
     ├── UsageError              the call is wrong: unknown method, k < 1
+    │   ├── ModelNotAllowed     a model that the owner has not named for questions, or one that cannot do what is asked
     │   └── NotFound            no such document, answer, conversation or key, or none that the caller may see
     ├── AccessError             the caller may not do this
     │   ├── NotSignedIn         no key was given, or one that is not known (any more)
@@ -20,6 +21,7 @@
     ├── LibraryError            the library as a whole
     │   ├── DiskFull
     │   ├── LibraryBusy         another process holds the writer's lock
+    │   ├── FilesAway           originals and uploads are kept elsewhere, and cannot be reached
     │   ├── LibraryDamaged      the database or a backup does not open
     │   ├── IndexDamaged        a search index does not open; it can be rebuilt
     │   └── LibraryTooNew       written by a newer Refdesk
@@ -79,6 +81,10 @@ class RefdeskError(Exception):
 
 class UsageError(RefdeskError, ValueError):
     pass
+
+
+class ModelNotAllowed(UsageError):
+    """A question names a model that the owner has not named for questions, or that cannot do what is asked of it."""
 
 
 class NotFound(UsageError):
@@ -160,6 +166,11 @@ class DiskFull(LibraryError):
 class LibraryBusy(LibraryError):
     retryable = True
     hint = "wait for the other process to finish, or end it"
+
+
+class FilesAway(LibraryError):
+    retryable = True
+    hint = "try again in a moment"
 
 
 class LibraryDamaged(LibraryError):

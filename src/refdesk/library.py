@@ -6,20 +6,24 @@ import copy
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.answer import Turn
 from refdesk.document_names import name_words
+from refdesk.entities import Mention, Relation
 from refdesk.errors import IndexDamaged
-from refdesk.ports import Embedder, Index, Scored
+from refdesk.ports import Embedder, Index, Models, NoModels, Scored
 from refdesk.records import LARGEST, MOST_CELLS, Column, LibraryState, PageText, StoredTable
 from refdesk.settings import Settings
-from refdesk.store_ports import ChunkStore, DocumentStore, TableStore, other_embedder
+from refdesk.store_ports import ChunkStore, DocumentStore, GraphStore, TableStore, other_embedder
+from refdesk.summaries import ChunkSummary, NoSummaries, Summaries, SummaryStore, TreeNode, own_sentences
 from refdesk.terms import query_terms, repeated_terms, terms, words
 from refdesk.text import edit_distances
+from refdesk.trace import Trace
 from refdesk.types import EVERYTHING, Access, Box, Chunk, Document, Hit, Method, Range, Scope, Span, boxes_between
 
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
@@ -49,6 +53,8 @@ class LibraryReader:
         index: Index,
         embedder: Embedder,
         rebuild: Callable[[], object],
+        graph: GraphStore,
+        summaries: SummaryStore | None = None,
     ) -> None:
         self._documents = documents
         self._chunks = chunks
@@ -56,8 +62,10 @@ class LibraryReader:
         self._index = index
         self._embedder = embedder
         self._rebuild = rebuild
+        self._graph = graph
         self._healing = threading.Lock()
         self._lists = _Lists()
+        self._summaries = Summaries(summaries or NoSummaries())
         self._seen = Scope()  # whose words are counted
 
     def limited(self, access: Access) -> LibraryReader:
@@ -107,13 +115,39 @@ class LibraryReader:
             depth += len(found) - len(hits)
         return hits[:k]
 
+    def scored(self, chunk_ids: Sequence[int], text: str, vector: NDArray[np.float32], settings: Settings) -> list[Hit]:
+        """Hits of just these chunks with both true scores, best first; what is gone is left out."""
+        generation = self.generation()
+        lexical = self._index.lexical_scores(repeated_terms(text, self.languages), chunk_ids)
+        cosines = self._index.cosines(vector, chunk_ids)
+        ranked = convex(lexical, cosines, settings.dense_weight)
+        found = [Candidate(one, lexical.get(one, 0.0), cosines.get(one, 0.0), score) for one, score in ranked]
+        return self._hits(found, generation)
+
     def _hits(self, found: Sequence[Candidate], generation: int) -> list[Hit]:
-        rows = self._chunks.hydrate([one.chunk_id for one in found], generation)
+        rows = self._chunks.hydrate([candidate.chunk_id for candidate in found], generation)
         return [
-            Hit(*rows[one.chunk_id], lexical_score=one.lexical_score, cosine=one.cosine, score=one.score)
-            for one in found
-            if one.chunk_id in rows
+            Hit(
+                *rows[candidate.chunk_id],
+                lexical_score=candidate.lexical_score,
+                cosine=candidate.cosine,
+                score=candidate.score,
+            )
+            for candidate in found
+            if candidate.chunk_id in rows
         ]
+
+    def true_scores(self, hits: Sequence[Hit], text: str, vector: NDArray[np.float32]) -> dict[int, Hit]:
+        """The same hits, by the ids of their chunks, with the true scores for this text and vector."""
+        ids = [hit.chunk.id for hit in hits]
+        lexical = self._index.lexical_scores(repeated_terms(text, self.languages), ids) if ids else {}
+        cosines = self._index.cosines(vector, ids) if ids else {}
+        return {
+            one.chunk.id: replace(
+                one, lexical_score=lexical.get(one.chunk.id, 0.0), cosine=cosines.get(one.chunk.id, 0.0)
+            )
+            for one in hits
+        }
 
     def documents(self, scope: Scope) -> tuple[Document, ...]:
         """The ready documents in scope; kept until the library changes."""
@@ -238,7 +272,7 @@ class LibraryReader:
             read: dict[str, str] = {}
             for chunk, document in self._chunks.hydrate(ids, generation).values():
                 read.update(dict.fromkeys(words(chunk.text), document.language or "en"))
-            found |= {one: read[one] for one in _within(word, read, distance)}
+            found |= {known: read[known] for known in _within(word, read, distance)}
             new = {term for one, language in read.items() for term in terms(one, language)} - met
             near = {term for stem in stems for term in _within(stem, new, reach)}
             if not near or len(ids) < SIMILAR_CHUNKS:
@@ -253,6 +287,52 @@ class LibraryReader:
 
     def chunks(self, ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
         return self._chunks.hydrate(ids, self.generation())
+
+    def known_entities(self, keys: Collection[str], scope: Scope) -> set[str]:
+        """Those of these keys that a chunk in scope names."""
+        return self._graph.known(keys, scope)
+
+    def entities_beginning(self, key: str, scope: Scope, most: int) -> list[tuple[str, str, int]]:
+        """The keys that begin so, each with a name and how many chunks in scope have it, the most frequent first."""
+        return self._graph.beginning(key, scope, most)
+
+    def mentions(self, keys: Collection[str], scope: Scope, most: int) -> list[Mention]:
+        return self._graph.mentions(keys, scope, most)
+
+    def relations(self, keys: Collection[str], scope: Scope, most: int) -> list[Relation]:
+        return self._graph.relations(keys, scope, most)
+
+    # in short
+
+    def summaries(self, scope: Scope) -> list[ChunkSummary]:
+        """Of every chunk in scope, by document and sequence; kept until the library changes."""
+        return self._summaries.of(self.documents(scope), scope, self.generation(), self._embedder.name)
+
+    def summary_cosines(self, some: Sequence[ChunkSummary], vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        """How near each of these summaries is; of a model's also the questions that it wrote beside it."""
+        space, generation = self._embedder.name, self.generation()
+        documents = [one for one in self.documents(Scope()) if one.id in {own.document_id for own in some}]
+        written = self._summaries.written(documents, generation, space)
+        missing = [one.chunk_id for one in some if not one.is_written and one.chunk_id not in self._summaries.vectors]
+        if missing:
+            rows, chunks = self.sentence_vectors(missing), self._chunks.hydrate(missing, generation)
+            self._summaries.keep({one: own_sentences(chunks[one][0], rows[one]) for one in rows if one in chunks})
+        known = self._summaries.vectors
+        found = np.full(len(some), -1.0, dtype=np.float32)
+        for place, one in enumerate(some):
+            if one.is_written and (by_model := written.get(one.document_id, {}).get(one.sequence)):
+                found[place] = float(np.max(by_model.vectors.astype(np.float32) @ vector)) / 127.0
+        own = [place for place, one in enumerate(some) if not one.is_written and one.chunk_id in known]
+        if own:
+            found[own] = np.stack([known[some[place].chunk_id] for place in own]).astype(np.float32) @ vector
+        return found
+
+    def tree_nodes(self, level: int, scope: Scope) -> list[TreeNode]:
+        """Documents or clusters in scope; empty where no tree was built."""
+        return self._summaries.nodes(self.documents(scope), level, self.generation(), self._embedder.name)
+
+    def sections(self, document_ids: Sequence[str]) -> list[TreeNode]:
+        return self._summaries.sections(document_ids, self._embedder.name)
 
     # keeping it usable
 
@@ -273,6 +353,12 @@ class LibraryReader:
                 if (space := self._chunks.state().space) not in ("", self._embedder.name):
                     raise other_embedder(space, self._embedder.name) from None
                 self._rebuild()
+
+    def rebuild(self) -> None:
+        """Builds the search index anew, from what the store has."""
+        with self._healing:
+            self._rebuild()
+            self._index.refresh()
 
 
 def _last_origin(span: Span) -> int:
@@ -304,16 +390,17 @@ def convex(lexical: Mapping[int, float], cosine: Mapping[int, float], dense_weig
     return fused
 
 
-def reciprocal_rank(lists: Sequence[Sequence[int]], k: int) -> list[Scored]:
-    """`Σ 1 / (k + rank)` over ranked lists of chunk ids, best first.
+def reciprocal_rank(lists: Sequence[Sequence[int]], k: int, weights: Sequence[float] = ()) -> list[Scored]:
+    """`Σ weight / (k + rank)` over ranked lists of chunk ids, best first; a list without a weight counts once.
 
     >>> reciprocal_rank([[7, 8], [8]], k=30)
     [(8, 0.0635...), (7, 0.0322...)]
     """
     fused: dict[int, float] = {}
-    for ranked in lists:
+    for number, ranked in enumerate(lists):
+        weight = weights[number] if weights else 1.0
         for rank, chunk_id in enumerate(ranked, 1):
-            fused[chunk_id] = fused.get(chunk_id, 0.0) + 1.0 / (k + rank)
+            fused[chunk_id] = fused.get(chunk_id, 0.0) + weight / (k + rank)
     return sorted(fused.items(), key=_best_first)
 
 
@@ -373,5 +460,43 @@ def search(
 
 def _within(word: str, others: Iterable[str], distance: int) -> list[str]:
     """Of these words those that lie within an edit distance."""
-    likely = [one for one in others if abs(len(one) - len(word)) <= distance]
+    likely = [other for other in others if abs(len(other) - len(word)) <= distance]
     return [one for one, needed in zip(likely, edit_distances(word, likely), strict=True) if needed <= distance]
+
+
+# What is a strategy handed, and what does it give? See refdesk.ask.strategies.
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPorts:
+    """What a strategy may use, and how much it is to find; `turns` are what was said before the question."""
+
+    library: LibraryReader
+    embedder: Embedder
+    settings: Settings
+    scope: Scope
+    k: int
+    models: Models = field(default_factory=NoModels)
+    trace: Trace = field(default_factory=Trace)
+    turns: Sequence[Turn] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineHits:
+    """The hits of one engine, best first; `weight` is how much they count beside those of others."""
+
+    engine: str
+    hits: Sequence[Hit]
+    weight: float = 1.0
+    are_chosen: bool = False  # one by one, by a model that has read what there is: all of them are read
+    others: Sequence[ChunkSummary] = ()  # what is read in short beside the hits, nearest first
+
+
+def fuse(lists: Sequence[EngineHits], rrf_k: int) -> list[Hit]:
+    """Any number of lists as one. One alone keeps its scores; several are joined by rank: theirs cannot be compared."""
+    if len(lists) == 1:
+        return list(lists[0].hits)
+    every = {hit.chunk.id: hit for found in reversed(lists) for hit in found.hits}  # the first list's scores are kept
+    ranked = [[hit.chunk.id for hit in found.hits] for found in lists]
+    weights = [found.weight for found in lists]
+    return [replace(every[chunk_id], score=score) for chunk_id, score in reciprocal_rank(ranked, rrf_k, weights)]

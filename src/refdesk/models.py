@@ -60,8 +60,8 @@ def _local(name: str, base_url: str, *keys: str, variable: str = "") -> Provider
 
 
 PROVIDERS: Mapping[str, Provider] = {
-    one.name: one
-    for one in (
+    provider.name: provider
+    for provider in (
         _hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
         _hosted("anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY", wire="anthropic"),
         _hosted(
@@ -212,7 +212,7 @@ def _head(path: str) -> GgufHead | None:
 def _info(provider: Provider, model: str, head: GgufHead | None) -> ModelInfo:
     """By the name of the model; what the head of its file says goes before."""
     low = (head.name or Path(model).name).lower().replace(" ", "-") if head else model.lower()
-    family = next((one for one in FAMILIES if re.search(one.pattern, low)), UNKNOWN)
+    family = next((family for family in FAMILIES if re.search(family.pattern, low)), UNKNOWN)
     billions = head.billions if head else size_in_billions(model)
     is_cloud = low.endswith("-cloud")  # Ollama's name for what it runs elsewhere
     window = (provider.is_local and not is_cloud and family.local_window) or family.window

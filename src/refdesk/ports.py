@@ -159,6 +159,7 @@ class Request:
     max_tokens: int
     temperature: float = 0.0
     top_p: float = 1.0
+    top_k: int = 0  # 0: as the model does by itself
     schema: Mapping[str, Any] | None = None
     stop: tuple[str, ...] = ()
     role: str = "answer"
@@ -226,18 +227,18 @@ class NoModels:
 
 
 class Cache(Protocol):
-    """Answers by key, and by nearness of question within a key's realm.
+    """Answers by key, and by nearness of question within a key's namespace.
 
-    A realm is everything but the question: scope, access, level, mode, settings, model and corpus version. It begins
-    with that version and a dash (`17-…`), so that a cache can let go what is out of date.
+    A namespace is everything but the question: scope, access, level, mode, settings, model and corpus version.
+    It begins with that version and a dash (`17-…`), so that a cache can let go what is out of date.
     """
 
-    def get(self, realm: str, question: str) -> bytes | None: ...
+    def get(self, namespace: str, question: str) -> bytes | None: ...
 
-    def nearest(self, realm: str, vector: NDArray[np.float32], k: int) -> list[tuple[str, float, bytes]]:
+    def nearest(self, namespace: str, vector: NDArray[np.float32], k: int) -> list[tuple[str, float, bytes]]:
         """(question, cosine, answer) of the k most similar questions, best first; only those not expired."""
 
-    def put(self, realm: str, question: str, vector: NDArray[np.float32] | None, answer: bytes) -> None: ...
+    def put(self, namespace: str, question: str, vector: NDArray[np.float32] | None, answer: bytes) -> None: ...
 
     def clear(self) -> None: ...
 

@@ -90,7 +90,7 @@ class Column:
         is_number = ~np.isnan(self.numbers)
         texts = (self.texts[code] for code in np.unique(self.codes[is_number]).tolist())
         decimals = max((len(text.partition(".")[2].rstrip(" %)")) for text in texts), default=0)
-        return {self.measures[one] for one in np.unique(self.measured[is_number]).tolist()}, decimals
+        return {self.measures[code] for code in np.unique(self.measured[is_number]).tolist()}, decimals
 
     def cells(self, column: int) -> list[StoredCell]:
         """As values; `column` is its number in the table."""
@@ -510,7 +510,7 @@ class Feedback(Record):
 
 def lies_within(path: str, collections: Sequence[str]) -> bool:
     """`finance/2024` lies within `finance`; `finances` does not."""
-    return any(path == one or path.startswith(f"{one}/") for one in collections)
+    return any(path == collection or path.startswith(f"{collection}/") for collection in collections)
 
 
 def may_see(collections: Sequence[str], owner: str | None, access: Access) -> bool:
@@ -519,5 +519,5 @@ def may_see(collections: Sequence[str], owner: str | None, access: Access) -> bo
     One without sources may still tell of what its question came from; who is limited sees only his own of these.
     """
     if isinstance(access, Sequence):
-        return all(lies_within(one, access) for one in collections) if collections else owner is not None
+        return all(lies_within(collection, access) for collection in collections) if collections else owner is not None
     return True

@@ -28,7 +28,9 @@ def _setting(
 
 
 _per_question = partial(_setting, per_request=True)  # any caller may change it for his own; the others are the owner's
-STRATEGIES = ["auto", "dense", "hybrid", "two_stage"]  # and what else is registered in refdesk.ask.retrieve
+LONGEST_RULES = 4000  # characters: of the smallest window, an eighth
+# And what else is registered in refdesk.ask.strategies.
+STRATEGIES = ["auto", "dense", "hybrid", "two_stage", "fusion", "graph", "multi_hop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,9 @@ class Settings:
     strategy: str = _per_question(
         "rag.strategy",
         "auto",
-        "How chunks are searched: dense (vectors), hybrid (BM25 too), two_stage (hybrid, deeper); auto by the question",
+        "How chunks are searched: dense (vectors), hybrid (BM25 too), two_stage (hybrid, deeper), fusion (the "
+        "question in other words too), multi_hop (what the first evidence leads on to), graph (what texts name), "
+        "survey (a router reads every summary), hierarchical (documents first); auto by the question",
         choices=STRATEGIES,
     )
     use_hybrid_search: bool = _per_question("rag.use_hybrid_search", True, "BM25 beside vectors; off is vectors alone")
@@ -84,8 +88,8 @@ class Settings:
     context_format: str = _per_question(
         "rag.context_format",
         "numbered",
-        "How passages are written for a model: numbered, tagged ([DOC: …]), or by document",
-        choices=("numbered", "tagged", "documents"),
+        "How passages are written for a model: numbered, tagged ([DOC: …]), by document, or titled ([Title > Section])",
+        choices=("numbered", "tagged", "documents", "titled"),
     )
     max_context_tokens: int = _per_question(
         "rag.max_context_tokens", 0, "Tokens of passages a model is given; 0: its share of the window", 0, 1_000_000
@@ -127,7 +131,16 @@ class Settings:
     temperature: float = _per_question(
         "answer.temperature", -1.0, "Sampling temperature; -1: what suits the model", -1.0, 2.0
     )
+    sampling_top_k: int = _per_question(
+        "answer.sampling_top_k", 0, "Likeliest words a model chooses among; 0: what the model does by itself", 0, 1000
+    )
     reasoning: bool = _per_question("answer.reasoning", False, "Let the model think step by step first (not shown)")
+    answer_format: str = _per_question(
+        "answer.format",
+        "plain",
+        "How a model writes: plain, or three_part (Summary, Detailed Analysis, Final Answer)",
+        choices=("plain", "three_part"),
+    )
     suggest_questions: bool = _per_question("answer.suggest_questions", True, "Offer questions to go on")
     cost_average_usd: float = _setting(
         "answer.cost_average_usd",
@@ -142,14 +155,28 @@ class Settings:
     keep_days: int = _setting(
         "answer.keep_days", 0, "Days an answer and its trace can be looked up; 0: for ever", 0, 36_500
     )
+    # the owner's own words in the system message; passages stay data
+    house_rules: str = _setting(
+        "prompt.rules", "", f"House rules that every answer of a model follows, {LONGEST_RULES:,} characters at most"
+    )
+    collection_rules: str = _setting(
+        "prompt.collection_rules", "", 'More of them by collection, as JSON: {"finance": "Amounts in euros."}'
+    )
     # models: provider:model, as the environment variables of the same meaning; empty: none
     llm_enabled: bool = _setting("llm.enabled", True, "Use the models that are named; off: nothing leaves the machine")
     llm_answer: str = _setting("llm.answer", "", "Model that writes answers (REFDESK_LLM); empty: extractive")
     llm_router: str = _setting("llm.router", "", "Model that rewrites and classifies (REFDESK_LLM_ROUTER)")
     llm_verifier: str = _setting("llm.verifier", "", "Model that checks answers (REFDESK_LLM_VERIFIER)")
     llm_reconciler: str = _setting("llm.reconciler", "", "Model that settles disputes (REFDESK_LLM_RECONCILER)")
-    llm_summariser: str = _setting("llm.summariser", "", "Model that shortens history (REFDESK_LLM_SUMMARISER)")
+    llm_summariser: str = _setting(
+        "llm.summariser", "", "Model that shortens history and sums up chunks (REFDESK_LLM_SUMMARISER)"
+    )
     llm_fallbacks: str = _setting("llm.fallbacks", "", "Models tried when the answering one fails, with commas between")
+    llm_allowed: str = _setting(
+        "llm.allowed",
+        "",
+        "Models a caller may choose for one question, with commas between; empty: the named one",
+    )
     llm_timeout_s: float = _setting("llm.timeout_s", 120.0, "Seconds a model may take to go on", 0.1, 3600.0)
     llm_total_s: float = _setting(
         "llm.total_s", 600.0, "Seconds a model may take for a whole answer; then it is cut off", 1.0, 86_400.0
@@ -176,6 +203,23 @@ class Settings:
         "adaptive",
         "Cosine two questions need: precision .95, recall .85, adaptive by their length",
         choices=("precision", "recall", "adaptive"),
+    )
+    cache_recent_entries: int = _setting(
+        "cache.recent_entries",
+        128,
+        "Answers a process holds in memory; the others are read from the library",
+        1,
+        100_000,
+    )
+    cache_hits_entries: int = _setting(
+        "cache.hits_entries",
+        128,
+        "Questions whose hits a process keeps, for another answer from them; 0: none",
+        0,
+        10_000,
+    )
+    cache_context_entries: int = _setting(
+        "cache.context_entries", 128, "Questions whose assembled context a process keeps; 0: none", 0, 10_000
     )
     # conversation
     query_rewriting_enabled: bool = _per_question(
@@ -217,11 +261,22 @@ class Settings:
         "Private networks that documents may be fetched from, with commas between (10.1.0.0/16); empty: none",
     )
     # serving
+    labels: str = _setting(
+        "serve.labels",
+        "",
+        "Names that clients show for collections, with commas between (finance/2024=Finance 2024); empty: their paths",
+    )
     requests_per_hour: int = _setting(
         "serve.requests_per_hour", 10_000, "Requests a key may make in an hour; 0: any number", 0, 10_000_000
     )
     concurrent_asks: int = _setting(
         "serve.concurrent_asks", 20, "Questions of one key answered at the same time; 0: any number", 0, 10_000
+    )
+    adds: bool = _setting(
+        "serve.adds", True, "Whether a server adds what is uploaded itself; false: only `refdesk worker` does"
+    )
+    max_waiting: int = _setting(
+        "serve.max_waiting", 10_000, "Uploads that may wait to be added; more are refused for a while; 0: any number", 0
     )
     session_days: int = _setting("serve.session_days", 14, "Days a sign-in of the page holds", 1, 365)
 
@@ -301,7 +356,7 @@ def specs() -> tuple[Spec, ...]:
 REMOVED_SETTINGS = frozenset(
     {"rag.query_expansion_enabled", "rag.hyde_enabled", "rag.knowledge_graph_enabled", "answer.ensemble_voting"}
 )
-REMOVED_VALUES: Mapping[str, frozenset[str]] = {"rag.strategy": frozenset({"fusion", "hierarchical", "survey"})}
+REMOVED_VALUES: Mapping[str, frozenset[str]] = {}  # values of settings
 
 
 def _unknown(name: str) -> UsageError:
@@ -363,11 +418,55 @@ def _checked(name: str, value: Any, spec: Any) -> Any:
         raise UsageError(f"{name} must be at least {low}, not {value}")
     if low is not None and high is not None and not low <= value <= high:
         raise UsageError(f"{name} must lie between {low} and {high}, not {value}")
+    if name in RULES:
+        _check_rules(name, value)
     if gone := _is_gone(name, value):
         raise UsageError(gone, hint=f"use {_either(spec.metadata['choices'])}")
     if (choices := spec.metadata["choices"]) and value not in choices:
         raise UsageError(f"{name} must be {_either(choices)}, not {value!r}")
+    if name == LABELS:
+        labels_by_collection(value)
     return value
+
+
+LABELS = "serve.labels"
+
+
+@lru_cache(maxsize=8)
+def labels_by_collection(text: str) -> Mapping[str, str]:
+    """`"finance/2024=Finance 2024, hr=People"` -> the name that is shown for each of these collections."""
+    found = {}
+    for pair in filter(None, (one.strip() for one in text.split(","))):
+        path, _, label = (one.strip() for one in pair.partition("="))
+        if not path or not label:
+            raise UsageError(
+                f"{LABELS} has '{pair}', which is not COLLECTION=LABEL", hint="write finance=Finance, hr=Staff"
+            )
+        found[path.strip("/")] = label
+    return found
+
+
+RULES = ("prompt.rules", "prompt.collection_rules")
+
+
+def _check_rules(name: str, value: str) -> None:
+    for rules in rules_by_collection(value).values() if name == RULES[1] else (value,):
+        if len(rules) > LONGEST_RULES:
+            raise UsageError(f"house rules have {LONGEST_RULES:,} characters at most, not {len(rules):,}")
+
+
+def rules_by_collection(text: str) -> dict[str, str]:
+    """`'{"finance": "Amounts in euros."}'` -> the same as a mapping; empty for an empty text."""
+    try:
+        found = json.loads(text) if text.strip() else {}
+        if isinstance(found, dict) and all(isinstance(one, str) and name.strip() for name, one in found.items()):
+            return {name.strip().strip("/"): one for name, one in found.items()}
+    except ValueError:
+        pass
+    raise UsageError(
+        "prompt.collection_rules must be JSON of collections and their rules",
+        hint='write {"finance": "Amounts in euros."}',
+    )
 
 
 def _word(kind: type) -> str:

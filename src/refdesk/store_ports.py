@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Spent
+from refdesk.entities import Mention, Relation
 from refdesk.errors import UsageError
 from refdesk.ports import Conversations, Embedded, Index
 from refdesk.records import (
@@ -131,6 +132,9 @@ class ChunkStore(Protocol):
     def vectors_after(self, space: str, after: int, dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Ids and vectors of the chunks whose id is greater than `after`, ascending."""
 
+    def vectors_of(self, space: str, ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+        """The vectors of these chunks."""
+
     def sentence_vectors(self, space: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]: ...
 
     def dropped(self, *, unpurged: bool = False) -> list[Range]:
@@ -169,6 +173,22 @@ class TableStore(Protocol):
 
         Where their cells stand in the text is read when it is asked for: it is most of what is kept of a number.
         """
+
+
+class GraphStore(Protocol):
+    """Reads which visible chunks in scope name an entity, by its key (`refdesk.entities`)."""
+
+    def mentions(self, keys: Collection[str], scope: Scope, most: int) -> list[Mention]:
+        """The chunks that name these, `most` for each key."""
+
+    def known(self, keys: Collection[str], scope: Scope) -> set[str]:
+        """Those of these keys that a chunk in scope names."""
+
+    def beginning(self, key: str, scope: Scope, most: int) -> list[tuple[str, str, int]]:
+        """The keys that begin so, each with a name and how many chunks have it, the most frequent first."""
+
+    def relations(self, keys: Collection[str], scope: Scope, most: int) -> list[Relation]:
+        """What is said of these and another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +287,9 @@ class IndexContent:
     has_current_terms: bool  # made as those of questions are now
 
 
+NO_VECTORS: Mapping[int, NDArray[np.float32]] = {}
+
+
 class IndexWriter(Index, Protocol):
     """The same index for whoever holds the library's lock."""
 
@@ -274,8 +297,22 @@ class IndexWriter(Index, Protocol):
     def tail_room(self) -> int:
         """How many chunks may be in the store alone, their terms read from there by whoever searches."""
 
-    def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = ()) -> None:
-        """Drops ranges of chunk ids, adds entries, and makes both durable in one step."""
+    @property
+    def keeps_vectors(self) -> bool:
+        """Whether it must be given the vectors of what it takes in; another one reads them from the store."""
+
+    def write(
+        self,
+        entries: Iterable[LexicalEntry],
+        drop: Sequence[Range] = (),
+        *,
+        vectors: Mapping[int, NDArray[np.float32]] = NO_VECTORS,
+        within: Any = None,
+    ) -> None:
+        """Drops ranges of chunk ids, adds entries, and makes both durable in one step.
+
+        `within` is the transaction of the store: an index that lives in the same database is written in it.
+        """
 
     def needs_compaction(self, dropped: int) -> bool:
         """Whether so much is new, or dropped, that searches are slower for it."""
@@ -525,6 +562,9 @@ class Jobs(Protocol):
 
     def version(self) -> int:
         """Another number after every change: a look, and no more."""
+
+    def waiting(self) -> int:
+        """How many uploads are not finished."""
 
     def start(self) -> str:
         """Begins a run; gives its id, which is what `worker` says."""

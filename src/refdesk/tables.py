@@ -167,12 +167,15 @@ def spoken_periods(text: str) -> list[tuple[int, int]]:
     lowered = text.lower()
     if len(lowered) != len(text):  # a letter such as İ that has two in lower case
         return []
-    return [*period_spans(text), *(match.span() for one in (_SAID_DATE, _LENGTH) for match in one.finditer(lowered))]
+    return [
+        *period_spans(text),
+        *(match.span() for pattern in (_SAID_DATE, _LENGTH) for match in pattern.finditer(lowered)),
+    ]
 
 
-def _length(said: str) -> int:
+def _length(text: str) -> int:
     """In months, of a time that ends on a day."""
-    match = _LENGTH.search(said)
+    match = _LENGTH.search(text)
     if match is None:
         return 0
     if match["quarter"] or match["year"]:

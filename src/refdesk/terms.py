@@ -12,11 +12,12 @@ and Burmese. Contractions are taken apart ("don't" is "do not"), and a period ha
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -197,6 +198,17 @@ def _stem(found: Iterable[str], language: str) -> list[str]:
     return list(map(known.__getitem__, found))
 
 
+def idf(frequencies: Mapping[str, int], count: int) -> dict[str, float]:
+    """The weight of each term by in how many of the library's chunks it stands (that of BM25).
+
+    >>> idf({"anchor": 1, "the": 9}, 10)
+    {'anchor': 1.99..., 'the': 0.14...}
+    """
+    return {
+        term: math.log(1.0 + (count - min(found, count) + 0.5) / (found + 0.5)) for term, found in frequencies.items()
+    }
+
+
 def strip_accents(term: str) -> str:
     """`café` -> `cafe`, and Hebrew and Arabic without points; marks that are letters (Hindi, Thai, Japanese) stay."""
     if term.isascii():
@@ -311,7 +323,7 @@ def _quarter(match: re.Match[str]) -> str:
 
 
 def _quarter_words(match: re.Match[str]) -> str:
-    return " ".join(f"q{ORDINALS[one]}" for one in _EACH_ORDINAL.findall(match[1])) + " quarter"
+    return " ".join(f"q{ORDINALS[ordinal]}" for ordinal in _EACH_ORDINAL.findall(match[1])) + " quarter"
 
 
 def _three_months(match: re.Match[str]) -> str:

@@ -45,7 +45,7 @@ def patterns(name: str, section: str, flags: int = 0) -> dict[str, re.Pattern[st
     for line in _sections(name)[section]:
         label, _, expression = line.partition(" = ")
         found.setdefault(label, []).append(expression)
-    return {label: re.compile("|".join(f"(?:{one})" for one in lines), flags) for label, lines in found.items()}
+    return {label: re.compile("|".join(f"(?:{line})" for line in lines), flags) for label, lines in found.items()}
 
 
 STOP_WORDS = word_set("words", "stop words")
@@ -282,9 +282,9 @@ def edit_distances(word: str, others: Sequence[str]) -> list[int]:
 
     if not others:
         return []
-    lengths = [len(one) for one in others]
+    lengths = [len(other) for other in others]
     width = max(lengths)
-    padded = "".join(one.ljust(width, "\0") for one in others).encode("utf-32-le")
+    padded = "".join(other.ljust(width, "\0") for other in others).encode("utf-32-le")
     letters = np.frombuffer(padded, dtype=np.uint32).reshape(len(others), width)
     columns = np.arange(width + 1, dtype=np.int32)
     before, last = columns, np.tile(columns, (len(others), 1))
@@ -321,3 +321,30 @@ CHARACTERS_PER_TOKEN = 4  # of English text, for counts that no tokenizer was as
 def rough_tokens(text: str) -> int:
     """About how many tokens a text has: a quarter of its characters, rounded up."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
+
+
+# --- which lines of an answer are headings, though no markup says so? -------------------------------------------------
+
+_TITLE_WORDS = 6
+_DECORATED = re.compile(r"\s*(?:\[[^\[\]\d]{1,60}\]|[^\w\s\[\]()|>*+•‣◦▪–·-]\S*\s[^\n]{1,80}|[^\n]{1,80}:)\s*$")
+
+
+def title_lines(lines: Sequence[str]) -> frozenset[int]:
+    """The lines that are headings though no markup says so: "🔹 Summary", "[Summary]", "Details:", "Final Answer".
+
+    Each stands alone before what it is the heading of: a few words, no number, no citation, no full stop. One bare line
+    may be the answer itself, so that bare ones count where there are two.
+    """
+    decorated, bare = set[int](), set[int]()
+    for number, line in enumerate(lines):
+        words = re.findall(r"[^\W\d_][\w'’-]*", line)
+        is_alone = number == 0 or not lines[number - 1].strip()
+        if not 0 < len(words) <= _TITLE_WORDS or re.search(r"\d|[.!?;,…。]\s*$", line) or "|" in line:
+            continue
+        if not any(one.strip() for one in lines[number + 1 :]):
+            continue
+        if _DECORATED.match(line) and words[0][0].isupper():
+            decorated.add(number)
+        elif is_alone and words[0][0].isupper() and line.lstrip().startswith(words[0]):
+            bare.add(number)
+    return frozenset(decorated | bare if len(bare) > 1 else decorated)

@@ -125,7 +125,7 @@ class Trace:
         except Exception as error:
             stage.skipped = f"it failed: {type(error).__name__}"
             calls = traceback.extract_tb(error.__traceback__)[-LAST_CALLS:]
-            at = [f"{Path(one.filename).name}:{one.lineno} {one.name}" for one in calls]
+            at = [f"{Path(call.filename).name}:{call.lineno} {call.name}" for call in calls]
             said = {"stage": name, "trace_id": self.id, "error": type(error).__name__, "at": at}
             logger.warning("the optional stage '%s' failed and was left out: %s", name, said["error"], extra=said)
 
@@ -135,7 +135,10 @@ class Trace:
     @property
     def failed_stage(self) -> str:
         """The stage that ended with an error, "" when none has; what an optional part within it did does not count."""
-        return next((one.name for one in reversed(self.stages) if one.error and not one.skipped and one.depth == 0), "")
+        return next(
+            (stage.name for stage in reversed(self.stages) if stage.error and not stage.skipped and stage.depth == 0),
+            "",
+        )
 
     @property
     def elapsed_ms(self) -> float:
@@ -143,16 +146,16 @@ class Trace:
 
     def milliseconds(self) -> dict[str, float]:
         """Of every stage that ran at the top, and in all."""
-        ran = [one for one in self.stages if one.depth == 0 and (one.error or not one.skipped)]
-        own = {f"{one.name}_ms": round(one.took_ms, 3) for one in ran}
+        ran = [stage for stage in self.stages if stage.depth == 0 and (stage.error or not stage.skipped)]
+        own = {f"{stage.name}_ms": round(stage.took_ms, 3) for stage in ran}
         return own | {"total_ms": round(self.elapsed_ms, 3)}
 
     def usage(self, *names: str) -> Usage:
         """What the stages of these names used together."""
-        return sum((one.usage for one in self.stages if one.name in names), Usage())
+        return sum((stage.usage for stage in self.stages if stage.name in names), Usage())
 
     def to_dict(self) -> dict[str, Any]:
-        stages = [one.to_dict() for one in self.stages]
+        stages = [stage.to_dict() for stage in self.stages]
         return {"id": self.id, "total_ms": round(self.elapsed_ms, 3), "stages": stages, "passages": self.passages}
 
 
@@ -183,7 +186,19 @@ async def json_reply(
     model: LLM, system: str, text: str, schema: Mapping[str, Any], most: int, stage: Stage
 ) -> Mapping[str, Any]:
     """The JSON that a model answers; empty when it is none."""
-    request = Request(system, (Turn("user", text),), max_tokens=most, schema=schema, role="router")
+    said = await model_reply(model, system, text, schema, most, stage)
+    try:
+        found = json.loads(said[said.find("{") : said.rfind("}") + 1])
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+async def model_reply(
+    model: LLM, system: str, text: str, schema: Mapping[str, Any], most: int, stage: Stage, role: str = "router"
+) -> str:
+    """All that a model writes."""
+    request = Request(system, (Turn("user", text),), max_tokens=most, schema=schema, role=role)
     pieces: list[str] = []
     usage = Usage()
     async with aclosing(model.stream(request)) as stream:  # type: ignore[type-var]  # every adapter's is a generator
@@ -194,9 +209,4 @@ async def json_reply(
             usage += piece.usage or Usage()
     stage.usage = usage
     stage.gave(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)
-    said = "".join(pieces)
-    try:
-        found = json.loads(said[said.find("{") : said.rfind("}") + 1])
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    return "".join(pieces)

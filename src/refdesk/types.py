@@ -6,6 +6,7 @@ ranges of that text, so "where is this sentence?" is answered the same way for e
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
@@ -256,7 +257,9 @@ class Chunk:
         return own | {
             "page": self.page,
             "spans": [span._asdict() | {"box": span.box and span.box.to_dict()} for span in self.spans],
-            "sentences": [one._asdict() | {"boxes": [box.to_dict() for box in one.boxes]} for one in self.sentences],
+            "sentences": [
+                sentence._asdict() | {"boxes": [box.to_dict() for box in sentence.boxes]} for sentence in self.sentences
+            ],
         }
 
 
@@ -344,7 +347,8 @@ class Progress:
     files: tuple[FileProgress, ...] = ()  # those under way
 
 
-JobKind = Literal["run", "file", "upload", "url"]
+JobKind = Literal["run", "file", "upload", "url", "summaries", "tree"]
+BACKGROUND: tuple[JobKind, ...] = ("summaries", "tree")  # no files: what is made of documents that are there
 QUEUED: tuple[JobKind, ...] = ("upload", "url")  # wait for the worker of a server; files are added by who names them
 
 
@@ -378,8 +382,13 @@ class Job:
     kind: JobKind = "upload"
     source: str = ""  # what its document names as the place it came from: a path, or `upload:…`
     worker: str = ""  # who is at it; "": nobody
-    lease_until: float = 0.0  # of a run, in seconds since 1970
+    lease_until: float = 0.0  # of a run; of a job that waits for another try, from when on; in seconds since 1970
     attempts: int = 0  # how often somebody took it
+
+    @property
+    def is_due(self) -> bool:
+        """Whether its next try is now."""
+        return self.lease_until <= time.time()
 
     def to_dict(self) -> dict[str, Any]:
         """As doors show it."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from refdesk.answer import Context, Passage, Plan, Query, Retrieved
 from refdesk.ask.citations import BEST, joined_text, may_join, render, stands_alone
 from refdesk.ask.plan import Budget, system_message
+from refdesk.ask.resolution import SHARE, ShortRoom, in_short, surveyed
 from refdesk.library import LibraryReader
 from refdesk.settings import Settings
 from refdesk.terms import query_terms, terms
@@ -59,13 +60,32 @@ def assemble(
     if plan.use_llm and budget.tier == "tiny":
         hits, room = hits[:BEST], replace(room, tokens=min(room.tokens, BEST_TOKENS))
     tokens = room.tokens if room.bytes is None else min(room.tokens, room.bytes // CHARACTERS_PER_TOKEN)
-    runs = grow(hits, _around(retrieved, library, settings.neighbours), tokens)
+    is_survey = plan.strategy == "survey"
+    shows_short = is_survey and plan.use_llm and bool(retrieved.others)
+    whole = room
+    if shows_short:
+        room = Room(int((1.0 - SHARE) * tokens), None if room.bytes is None else int((1.0 - SHARE) * room.bytes))
+        tokens = room.tokens
+    # A survey has the neighbours in short, and so reads more chunks in their place.
+    runs = grow(hits, {} if is_survey else _around(retrieved, library, settings.neighbours), tokens)
     passages = _numbered([_passage(run, hit) for hit, run in runs])
     kept = _fit(passages, query, retrieved, settings, plan, room)
-    text = _within(render(kept, query.standalone, settings.context_format, for_model=plan.use_llm), query, room)
+    text = render(kept, query.standalone, settings.context_format, for_model=plan.use_llm)
+    if shows_short and kept:
+        spare = None if whole.bytes is None else max(0, whole.bytes - 2 * len(text.encode()))
+        left = ShortRoom(max(0, whole.tokens - sum(map(_tokens, kept))), spare)
+        kept, room = [*kept, *in_short(retrieved.others, kept, library, left)], whole
+        is_numbered = settings.context_format == "numbered"
+        text = (
+            surveyed(kept, query.standalone)
+            if is_numbered
+            else render(kept, query.standalone, settings.context_format, for_model=True)
+        )
+    text = _within(text, query, room)
     is_too_small = bool(passages) and not kept
     kept = kept or passages[:1]
-    return Context(tuple(kept), text, rough_tokens(text), len(runs) - len(kept), is_too_small)
+    dropped = len(runs) - sum(one.resolution != "summary" for one in kept)
+    return Context(tuple(kept), text, rough_tokens(text), dropped, is_too_small)
 
 
 def joined_later(retrieved: Retrieved, context: Context) -> list[int]:
@@ -83,10 +103,10 @@ def with_neighbours(retrieved: Retrieved, context: Context, library: LibraryRead
 
 def with_whole_tables(context: Context, library: LibraryReader) -> Context:
     """The same passages, those of tables with the other parts of their table: a list of its rows is to be whole."""
-    tables = [one for one in context.passages if one.chunks[0].kind == "table"][:MOST_TABLES]
-    around = library.neighbours([one.chunks[0] for one in tables], TABLE_REACH) if tables else {}
-    whole = {one.number: _whole_table(one.chunks[0], around[one.chunks[0].id]) for one in tables}
-    passages = [replace(one, chunks=whole.get(one.number, one.chunks)) for one in context.passages]
+    tables = [passage for passage in context.passages if passage.chunks[0].kind == "table"][:MOST_TABLES]
+    around = library.neighbours([table.chunks[0] for table in tables], TABLE_REACH) if tables else {}
+    whole = {table.number: _whole_table(table.chunks[0], around[table.chunks[0].id]) for table in tables}
+    passages = [replace(passage, chunks=whole.get(passage.number, passage.chunks)) for passage in context.passages]
     return replace(context, passages=tuple(passages))
 
 
@@ -161,7 +181,7 @@ def _home(runs: Sequence[tuple[Hit, list[Chunk]]], chunk: Chunk) -> tuple[Hit, l
 def _insert(run: list[Chunk], chunk: Chunk) -> None:
     if all(one.id != chunk.id for one in run):
         run.append(chunk)
-        run.sort(key=lambda one: one.sequence)
+        run.sort(key=lambda chunk: chunk.sequence)
 
 
 def _around(retrieved: Retrieved, library: LibraryReader, reach: int) -> Mapping[int, Sequence[Chunk]]:
@@ -173,7 +193,10 @@ def _around(retrieved: Retrieved, library: LibraryReader, reach: int) -> Mapping
 
 def _nearest_first(chunk: Chunk, neighbours: Sequence[Chunk]) -> list[Chunk]:
     """What follows before what precedes."""
-    return sorted(neighbours, key=lambda one: (abs(one.sequence - chunk.sequence), one.sequence < chunk.sequence))
+    return sorted(
+        neighbours,
+        key=lambda neighbour: (abs(neighbour.sequence - chunk.sequence), neighbour.sequence < chunk.sequence),
+    )
 
 
 def _passage(chunks: tuple[Chunk, ...], hit: Hit) -> Passage:
@@ -205,7 +228,7 @@ def _fit(
         kept.pop()
     while kept and not fits(kept):
         for share in SHORTENED:
-            short = [shortened(one, query, retrieved.sentence_vectors, retrieved.idf, share) for one in kept]
+            short = [shortened(passage, query, retrieved.sentence_vectors, retrieved.idf, share) for passage in kept]
             if fits(short):
                 return short
         if len(kept) == 1:

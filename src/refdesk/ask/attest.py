@@ -109,7 +109,7 @@ def attest(
                 judged.note,
             )
         )
-    for marker in dict.fromkeys(int(one) for one in MARKER.findall(outside_code(content))):
+    for marker in dict.fromkeys(int(marker) for marker in MARKER.findall(outside_code(content))):
         if all(citation.marker != marker for citation in sheet.citations):
             sheet.cite_best(marker, query.standalone)
     return Attested(content, tuple(claims), tuple(sheet.citations), tuple(order))
@@ -243,7 +243,9 @@ class Sheet:
         key = (passage.number, place)
         if key not in self._stems:
             chunk, language = passage.chunks[place], passage.document.language or "en"
-            self._stems[key] = [frozenset(terms(chunk.text[one.start : one.end], language)) for one in chunk.sentences]
+            self._stems[key] = [
+                frozenset(terms(chunk.text[sentence.start : sentence.end], language)) for sentence in chunk.sentences
+            ]
         return self._stems[key]
 
     def numbers(self, text: str, passages: Sequence[int]) -> NumberCheck:
@@ -277,8 +279,8 @@ class Sheet:
         key = (marker, number, place, index)
         if key in self._places:
             at = self._places[key]
-            if score > self.citations[at].relevance_score:
-                self.citations[at] = replace(self.citations[at], relevance_score=round(score, 4))
+            if score > self.citations[at].support_score:
+                self.citations[at] = replace(self.citations[at], support_score=round(score, 4))
             return at
         self._places[key] = len(self.citations)
         passage = self.passages[number]
@@ -359,7 +361,9 @@ def _against(
         return Judged("unsupported", 0.0, "carries no citation", ())
     language = sheet.passages[passages[0]].document.language or "en"
     claim = read_claim(text, language)
-    claim = replace(claim, figures=tuple(one for one in claim.figures if (one.start, one.end) not in proved))
+    claim = replace(
+        claim, figures=tuple(figure for figure in claim.figures if (figure.start, figure.end) not in proved)
+    )
     found = support(claim, sheet.lines(passages, vector), sheet.surroundings(passages), language)
     return judge_claim(found)
 
@@ -391,7 +395,7 @@ def _citation(marker: int, passage: Passage, chunk: Chunk, index: int, score: fl
         located=bool(sentence.boxes)
         or (passage.document.format not in PAGED and origin is not None and not _has_boxes(chunk)),
         quote=chunk.text[sentence.start : sentence.end],
-        relevance_score=round(score, 4),
+        support_score=round(score, 4),
         origin=origin or (0, 0),
     )
 
@@ -409,7 +413,7 @@ def _whole(marker: int, passage: Passage, chunk: Chunk) -> Citation:
         boxes=chunk.boxes,
         located=bool(chunk.boxes),
         quote=chunk.text.strip(),
-        relevance_score=0.0,
+        relevance_score=round(passage.hit.score, 4),
         similarity_score=round(passage.hit.cosine, 4),
         url=document.source if document.source.startswith(("http://", "https://")) else "",
     )

@@ -78,16 +78,20 @@ def _read(kind: str, text: str, documents: Sequence[Document], today: datetime.d
     conditions: list[str] = []
     taken: list[Range] = []
     days = days_of(text, today)
-    by_file = [one for name in file_names(text) for one in documents if one.name.lower() == name.lower()]
+    by_file = [document for name in file_names(text) for document in documents if document.name.lower() == name.lower()]
     if by_file:
-        return Asked(kind, documents, by_file, (), days, tuple(one.name for one in by_file), ())
+        return Asked(kind, documents, by_file, (), days, tuple(document.name for document in by_file), ())
     if days is not None and kind in ("list", "added", *_EXTREMES):  # of others a year belongs to the name
         taken.append((days.start, days.end))
-        if kind != "added" and (own := [one for one in chosen if _is_of(one, days)]):
+        if kind != "added" and (own := [document for document in chosen if _is_of(document, days)]):
             chosen = own
             conditions.append(f"of {_span(days)}")
     spoken = language_of(text)
-    if spoken and kind in ("list", *_EXTREMES) and (own := [one for one in chosen if one.language == spoken[0]]):
+    if (
+        spoken
+        and kind in ("list", *_EXTREMES)
+        and (own := [document for document in chosen if document.language == spoken[0]])
+    ):
         chosen = own
         taken.append(spoken[1])
         conditions.append(f"in {language_name(spoken[0])}")
@@ -115,9 +119,15 @@ def _is_of(document: Document, days: Days) -> bool:
 def _told_apart(subject: str, documents: Sequence[Document]) -> tuple[list[Document], str]:
     """The documents that a stretch of the question chooses, by collection or format (then in words), or by name."""
     said = subject.lower()
-    if own := [one for one in documents if said in (one.collection.lower(), one.collection.lower().rpartition("/")[2])]:
+    if own := [
+        document
+        for document in documents
+        if said in (document.collection.lower(), document.collection.lower().rpartition("/")[2])
+    ]:
         return own, f"in the collection {own[0].collection}"
-    if own := [one for one in documents if one.format and said.removesuffix("s") == one.format.lower()]:
+    if own := [
+        document for document in documents if document.format and said.removesuffix("s") == document.format.lower()
+    ]:
         return own, f"of the format {own[0].format}"
     return named_documents(subject, documents), ""
 
@@ -128,7 +138,7 @@ def _told_apart(subject: str, documents: Sequence[Document]) -> tuple[list[Docum
 def _listed(answer: Answer, asked: Asked, scope: Scope, library: LibraryReader) -> Answer | None:
     if asked.topics and not asked.names:
         return _mentions(answer, asked, scope, library)
-    found = sorted(asked.chosen, key=lambda one: one.name)
+    found = sorted(asked.chosen, key=lambda document: document.name)
     where = " ".join(asked.conditions)
     if asked.names:
         where = f"{where} called “{asked.names[-1]}”".strip()
@@ -143,9 +153,9 @@ def _mentions(answer: Answer, asked: Asked, scope: Scope, library: LibraryReader
     topic = asked.topics[-1]
     within = scope
     if asked.is_narrowed:
-        within = replace(scope, documents=tuple(one.id for one in asked.chosen))
+        within = replace(scope, documents=tuple(document.id for document in asked.chosen))
     phrase, found = _first_places(topic, within, library)
-    where = "".join(f" {one}" for one in asked.conditions)
+    where = "".join(f" {condition}" for condition in asked.conditions)
     if not found:
         return _nothing(answer, f"No document{where} mentions “{topic}”. Try another word for it, or a single one.")
     found.sort(key=lambda one: one.document.name)
@@ -200,7 +210,7 @@ def mentions(phrase: str, scope: Scope, library: LibraryReader, most: int = COUN
 def _sentence_with(phrase: str, chunk: Chunk, language: str) -> int | None:
     """The place of the first sentence that holds these words in a row; "tariff" is "tariffs", "moor" not "mooring"."""
     wanted, typed = terms(phrase, language), words(phrase)
-    texts = [chunk.text[one.start : one.end] for one in chunk.sentences]
+    texts = [chunk.text[sentence.start : sentence.end] for sentence in chunk.sentences]
     for place, own in enumerate(terms_of_each(texts, language)):
         for at in [at for at, term in enumerate(own) if term == wanted[0]]:
             if own[at : at + len(wanted)] == wanted:
@@ -211,18 +221,21 @@ def _sentence_with(phrase: str, chunk: Chunk, language: str) -> int | None:
 
 
 def _added(answer: Answer, asked: Asked) -> Answer | None:
-    latest = sorted(asked.chosen, key=lambda one: (one.created_at, one.name), reverse=True)
+    latest = sorted(asked.chosen, key=lambda document: (document.created_at, document.name), reverse=True)
     if asked.names and asked.kind == "added" and asked.days is None:
-        lines = [f"{one.name} was added on {_day(one.created_at)}" for one in sorted(latest, key=lambda one: one.name)]
-        return _with_lines(answer, lines, sorted(latest, key=lambda one: one.name))
+        lines = [
+            f"{document.name} was added on {_day(document.created_at)}"
+            for document in sorted(latest, key=lambda document: document.name)
+        ]
+        return _with_lines(answer, lines, sorted(latest, key=lambda document: document.name))
     if asked.topics:
         return None
-    where = "".join(f" {one}" for one in asked.conditions)
+    where = "".join(f" {condition}" for condition in asked.conditions)
     if asked.days is None:
         last = latest[0]
         told = f"The last document added{where} is {last.name}, on {_day(last.created_at)}:"
         return _with_names(answer, told, latest[:EXTREMES], lambda one: f"added on {_day(one.created_at)}")
-    found = [one for one in latest if _within(one.created_at, asked.days)]
+    found = [document for document in latest if _within(document.created_at, asked.days)]
     if not found:
         before = f"the last one was {latest[0].name}, on {_day(latest[0].created_at)}"
         return _nothing(answer, f"No document{where} was added {_span(asked.days, whole=True)}; {before}.", latest[:1])
@@ -249,10 +262,12 @@ def _extreme(
 ) -> Answer | None:
     if asked.topics:
         return None  # "the longest river": no document is called so
-    ranked = sorted(asked.chosen, key=lambda one: one.name)
+    ranked = sorted(asked.chosen, key=lambda document: document.name)
     ranked.sort(key=value, reverse=is_greatest)
     first = ranked[0]
-    where = "".join(f" {one}" for one in (*asked.conditions, *(f"called “{one}”" for one in asked.names[-1:])))
+    where = "".join(
+        f" {condition}" for condition in (*asked.conditions, *(f"called “{name}”" for name in asked.names[-1:]))
+    )
     shown = _pages if name in ("longest", "shortest") else _dated
     told = f"The {name} document{where} is {first.name}: {shown(first)}"
     if len(ranked) == 1:
@@ -268,8 +283,8 @@ def _attribute(answer: Answer, asked: Asked) -> Answer | None:
         return None  # not the name of a document
     if not asked.names and len(asked.chosen) > 1:
         return _of_all(answer, asked)
-    ordered = sorted(asked.chosen, key=lambda one: one.name)
-    lines = [_told(asked.kind, one) for one in ordered]
+    ordered = sorted(asked.chosen, key=lambda document: document.name)
+    lines = [_told(asked.kind, document) for document in ordered]
     known = [(line, one) for line, one in zip(lines, ordered, strict=True) if line]
     if not known:
         return None
@@ -296,14 +311,16 @@ def _of_all(answer: Answer, asked: Asked) -> Answer | None:
     """Of no document in particular: the sum of pages or bytes, how many are in which language or format."""
     documents = asked.chosen
     if asked.kind in ("pages", "size"):
-        pages, size = sum(one.page_count for one in documents), sum(one.size for one in documents)
+        pages, size = sum(document.page_count for document in documents), sum(document.size for document in documents)
         told = f"{pages:,} pages" if asked.kind == "pages" else _size(size)
-        longest = sorted(documents, key=lambda one: (-one.page_count, one.name))
+        longest = sorted(documents, key=lambda document: (-document.page_count, document.name))
         shown = _pages if asked.kind == "pages" else lambda one: _size(one.size)
         return _with_names(answer, f"The {_count(len(documents))} have {told} altogether:", longest, shown)
     if asked.kind not in ("language", "format"):
         return None
-    values = [language_name(one.language) if asked.kind == "language" else one.format for one in documents]
+    values = [
+        language_name(document.language) if asked.kind == "language" else document.format for document in documents
+    ]
     counts = Counter(value or "unknown" for value in values).most_common()
     told = ", ".join(
         f"{count:,} {'in' if asked.kind == 'language' else 'of the format'} {value}" for value, count in counts
@@ -364,7 +381,7 @@ def _nothing(answer: Answer, content: str, related: Sequence[Document] = ()) -> 
         content=content,
         model="none",
         is_answered=False,
-        related_documents=tuple(_source(one) for one in related),
+        related_documents=tuple(_source(document) for document in related),
         confidence=Confidence(0.0, "low", READ),
     )
 
@@ -378,7 +395,7 @@ def _told_answer(answer: Answer, content: str, documents: Sequence[Document]) ->
         answer,
         content=content,
         model="none",
-        sources=tuple(_source(one) for one in documents),
+        sources=tuple(_source(document) for document in documents),
         confidence=Confidence(1.0, "high", READ),
         sufficiency=Sufficiency(is_sufficient=True, coverage_score=1.0),
     )
@@ -395,7 +412,7 @@ def _with_names(
 ) -> Answer:
     """The sentence, then the names, what is known of each beside it; the first of very many."""
     shown = documents[:LISTED]
-    lines = [f"- {one.name}{f' ({beside(one)})' if beside else ''}" for one in shown[after_first:]]
+    lines = [f"- {document.name}{f' ({beside(document)})' if beside else ''}" for document in shown[after_first:]]
     listed = "\n\n" + "\n".join(lines) if is_list else ""
     more = f"\n\nand {len(documents) - LISTED:,} more" if len(documents) > LISTED else ""
     return _told_answer(answer, f"{told}{listed}{more}", shown)
@@ -447,4 +464,5 @@ def _cited(marker: int, mention: Mention) -> Citation:
         similarity_score=0.0,
         origin=origin or (0, 0),
         url=document.source if document.source.startswith(("http://", "https://")) else "",
+        support_score=1.0,
     )

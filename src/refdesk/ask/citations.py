@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from refdesk.answer import Context, Passage
-from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS
+from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUMMARY_MARK
 from refdesk.text import Range, fold
 from refdesk.types import Chunk
 
@@ -157,7 +157,7 @@ class CitationResolver:
         for passages, keys in ((by_id, ("id", "sequence")), (by_name, ("sequence", "id"))):
             for key in keys:
                 for passage in passages:
-                    if not chunk or chunk in {str(getattr(one, key)) for one in passage.chunks}:
+                    if not chunk or chunk in {str(getattr(chunk, key)) for chunk in passage.chunks}:
                         return passage.number
         return None
 
@@ -215,9 +215,9 @@ def _once(passages: list[Passage]) -> list[Passage]:
     return list({passage.number: passage for passage in passages}.values())
 
 
-def dice(one: str, other: str) -> float:
+def dice(text: str, other: str) -> float:
     """Shared pairs of letters: `dice("night", "nacht")` is 0.25."""
-    first, second = {one[i : i + 2] for i in range(len(one) - 1)}, {other[i : i + 2] for i in range(len(other) - 1)}
+    first, second = {text[i : i + 2] for i in range(len(text) - 1)}, {other[i : i + 2] for i in range(len(other) - 1)}
     return 2 * len(first & second) / (len(first) + len(second)) if first and second else 0.0
 
 
@@ -322,7 +322,7 @@ def outside_code(text: str) -> str:
     return text
 
 
-# --- how do the passages stand in the prompt? Three formats; documents speak as data only -----------------------------
+# --- how do the passages stand in the prompt? Four formats; documents speak as data only -----------------------------
 
 # How does a document speak as data only? What reads as a citation, a fence, a role or our sentinel is changed.
 
@@ -416,13 +416,13 @@ def stands_alone(chunk: Chunk) -> bool:
     return chunk.kind in _ALONE
 
 
-def may_join(one: Chunk, other: Chunk) -> bool:
+def may_join(chunk: Chunk, other: Chunk) -> bool:
     """Do these follow one another under one heading, as prose? Tables, figures and code stand alone."""
     return (
-        one.document_id == other.document_id
-        and abs(one.sequence - other.sequence) == 1
-        and one.heading_path == other.heading_path
-        and not stands_alone(one)
+        chunk.document_id == other.document_id
+        and abs(chunk.sequence - other.sequence) == 1
+        and chunk.heading_path == other.heading_path
+        and not stands_alone(chunk)
         and not stands_alone(other)
     )
 
@@ -475,7 +475,9 @@ def render(passages: Sequence[Passage], question: str, context_format: str, *, f
 
 def _numbered(passages: Sequence[Passage], question: str, for_model: bool) -> str:
     order = sandwich(len(passages)) if for_model else range(len(passages))
-    blocks = [f"[{one.number}] {_label(one)}\n{_body(one)}" for one in (passages[place] for place in order)]
+    blocks = [
+        f"[{passage.number}] {_label(passage)}\n{body(passage)}" for passage in (passages[place] for place in order)
+    ]
     return "\n\n".join([FENCE_OPENS, *blocks, FENCE_CLOSES, f"Question: {question}"])
 
 
@@ -483,31 +485,54 @@ def _tagged(passages: Sequence[Passage], question: str, for_model: bool) -> str:
     """Seed 003 orders by similarity, best first, whoever reads."""
     rules = "Use only the information provided below.\nCite evidence using [DOC:doc_id | CHUNK:chunk_id]."
     lines = [f"[SYSTEM CONTEXT RULES]\n{rules}", "[CONTEXT SOURCES]"]
-    for one in passages:
-        chunk = one.hit.chunk
-        tag = f"[DOC: {_plain(one.document.id)} | CHUNK: {chunk.id} | PAGE: {one.hit.page}]"
-        lines.append(f"--- SOURCE {one.number} ---\n{tag}\n\n{_body(one)}")
+    for passage in passages:
+        chunk = passage.hit.chunk
+        tag = f"[DOC: {on_one_line(passage.document.id)} | CHUNK: {chunk.id} | PAGE: {passage.hit.page}]"
+        lines.append(f"--- SOURCE {passage.number} ---\n{tag}\n\n{body(passage)}")
     sources = "\n\n".join(lines[2:])
     return f"{lines[0]}\n\n{lines[1]}\n{sources}\n\n[USER QUESTION]\n{question}"
 
 
 def _documents(passages: Sequence[Passage], question: str, for_model: bool) -> str:
     """Seed 000 groups by document, the best document first, and orders by sequence within one."""
-    grouped: dict[str, list[Passage]] = {}
-    for passage in passages:
-        grouped.setdefault(passage.document.id, []).append(passage)
     blocks = [FENCE_OPENS]
-    for own in grouped.values():
-        blocks.append(f"=== DOCUMENT: {_plain(own[0].document.name)} ===")
-        blocks += [_chunk_block(*one) for passage in _by_sequence(own) for one in _chunk_texts(passage)]
+    for own in by_document(passages).values():
+        blocks.append(f"=== DOCUMENT: {on_one_line(own[0].document.name)} ===")
+        blocks += [_chunk_block(*chunk_text) for passage in by_sequence(own) for chunk_text in _chunk_texts(passage)]
     return "\n\n".join([*blocks, FENCE_CLOSES, f"Question: {question}"])
 
 
-FORMATS: Mapping[str, Renderer] = {"numbered": _numbered, "tagged": _tagged, "documents": _documents}
+def _titled(passages: Sequence[Passage], question: str, for_model: bool) -> str:
+    """Seed 002: `[Title > Section]` above each passage, `[Title]` where it has no section."""
+    order = sandwich(len(passages)) if for_model else range(len(passages))
+    blocks = [f"[{_title(one)}]\n{body(one)}" for one in (passages[place] for place in order)]
+    return "\n\n".join([FENCE_OPENS, *blocks, FENCE_CLOSES, f"Question: {question}"])
 
 
-def _by_sequence(passages: Sequence[Passage]) -> list[Passage]:
-    return sorted(passages, key=lambda one: one.chunks[0].sequence)
+def _title(passage: Passage) -> str:
+    document, path = passage.document, passage.hit.heading_path
+    title = document.title or document.name
+    section = path[-1] if path and path[-1] != title else ""
+    return " > ".join(on_one_line(part) for part in (title, section) if part)
+
+
+FORMATS: Mapping[str, Renderer] = {
+    "numbered": _numbered,
+    "tagged": _tagged,
+    "documents": _documents,
+    "titled": _titled,
+}
+
+
+def by_document(passages: Sequence[Passage]) -> dict[str, list[Passage]]:
+    grouped: dict[str, list[Passage]] = {}
+    for passage in passages:
+        grouped.setdefault(passage.document.id, []).append(passage)
+    return grouped
+
+
+def by_sequence(passages: Sequence[Passage]) -> list[Passage]:
+    return sorted(passages, key=lambda passage: passage.chunks[0].sequence)
 
 
 def _chunk_texts(passage: Passage) -> list[tuple[Passage, Chunk, str]]:
@@ -519,10 +544,13 @@ def _chunk_texts(passage: Passage) -> list[tuple[Passage, Chunk, str]]:
 
 def _chunk_block(passage: Passage, chunk: Chunk, text: str) -> str:
     heading = PATH.join(chunk.heading_path)
-    head = f"[Chunk {chunk.sequence}]" + (f" ({_plain(heading)})" if heading else "")
-    summary = "[SUMMARY] " if passage.resolution == "summary" else ""
-    image = f"\n[IMAGE AVAILABLE: {IMAGE_URL.format(image=chunk.image)}]" if chunk.image else ""
-    return f"{head}\n{summary}{escape(text)}{image}"
+    head = f"[Chunk {chunk.sequence}]" + (f" ({on_one_line(heading)})" if heading else "")
+    summary = f"{SUMMARY_MARK} " if passage.resolution == "summary" else ""
+    return f"{head}\n{summary}{escape(text)}{picture(chunk)}"
+
+
+def picture(chunk: Chunk) -> str:
+    return f"\n[IMAGE AVAILABLE: {IMAGE_URL.format(image=chunk.image)}]" if chunk.image else ""
 
 
 def _label(passage: Passage) -> str:
@@ -531,7 +559,7 @@ def _label(passage: Passage) -> str:
     title = document.title or document.name
     if path and path[0] == title:
         path = path[1:]
-    return f"{_plain(PATH.join([title, *path]))}, {pages_label(passage.pages)}"
+    return f"{on_one_line(PATH.join([title, *path]))}, {pages_label(passage.pages)}"
 
 
 def pages_label(pages: Sequence[int]) -> str:
@@ -539,12 +567,12 @@ def pages_label(pages: Sequence[int]) -> str:
     return f"page {pages[0]}" if len(pages) == 1 else f"pages {pages[0]}–{pages[-1]}"
 
 
-def _body(passage: Passage) -> str:
-    summary = "[SUMMARY] " if passage.resolution == "summary" else ""
+def body(passage: Passage) -> str:
+    summary = f"{SUMMARY_MARK} " if passage.resolution == "summary" else ""
     return summary + escape(passage.text)
 
 
-def _plain(label: str) -> str:
+def on_one_line(label: str) -> str:
     """A name or title on one line: it comes from a document too."""
     line = escape(" ".join(label.split()))
     return line if len(line) <= LONGEST_LABEL else line[: LONGEST_LABEL - 1] + "…"

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Complexity, Hints, Intent, Query, Route
+from refdesk.ask.wording import meaning
 from refdesk.document_names import asks_catalogue
 from refdesk.ports import Embedder
 from refdesk.terms import QUERY_STOP_WORDS, words
@@ -168,6 +169,7 @@ HINTS: dict[Intent, Hints] = {
 }
 _INTENT: Mapping[str, Intent] = {intent: intent for intent in HINTS} | {"reasons": "analytical"}
 INTENTS: tuple[Intent, ...] = ("factual", "summary", "comparison", "list", "analytical")
+OPEN_QUESTIONS = frozenset(["", "what", "how", "why"])  # what a summary is asked with; "who" and "when" want one thing
 CLEAR_VOTE = 0.8  # share of the nearest examples' votes that settles an intent no rule has settled …
 CLEAR_COSINE = 0.5  # … when the nearest is at least this near
 # Cosine to an example that settles a route other than searching. Of TREC's, SQuAD's and MTRAG's 2,009 questions 7 are
@@ -176,11 +178,15 @@ CHAT, CLEAR_CHAT, ERRAND = 0.5, 0.6, 0.6
 LIBRARY = 0.75  # the same for a question about the list of documents, with other embedders than the shipped one
 MARGIN = 0.1  # by how much such an example must be nearer than any question to documents
 LONGEST_CHAT = 12  # words
+UNKNOWN = 0.5  # what examples would say, where there are none
 
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """How a question was read; `sure` is false where a model that writes may settle it."""
+    """How a question was read; `sure` is false where a model that writes may settle it.
+
+    `confidence` is how far the nearest labelled questions agree with the intent; a rule that applies counts as half.
+    """
 
     route: Route = "needs_retrieval"
     intent: Intent = "factual"
@@ -189,6 +195,7 @@ class Classification:
     parts: tuple[str, ...] = ()
     why: str = ""
     sure: bool = True
+    confidence: float = 1.0
     catalogue: str = ""  # what of the list of documents it asks for
 
 
@@ -228,13 +235,19 @@ def classify(text: str, vector: Any, examples: Examples | None, unknown: int) ->
             "out_of_scope", complexity="simple", why="asks for what is so this minute, not for what is written"
         )
     if closest and (away := _away_from_documents(asked, closest, unknown)):
-        return Classification(away, complexity="simple", why="nearest examples", sure=False)
+        return Classification(
+            away, complexity="simple", why="nearest examples", sure=False, confidence=_rounded(max(closest.values()))
+        )
     if examples is not None and closest and (catalogue := _catalogue(asked, vector, examples, closest)):
         return Classification(complexity="simple", why="asks for the list of documents", catalogue=catalogue)
     parts = sides(asked)
-    intent, why, sure = _intent(asked, parts, vector, examples, closest)
+    intent, why, sure, confidence = _intent(asked, parts, vector, examples, closest)
     reading = Classification(intent=intent, parts=parts if intent == "comparison" else (), why=why, sure=sure)
-    return replace(reading, complexity=_complexity(asked, intent), hints=HINTS[intent])
+    return replace(reading, complexity=_complexity(asked, intent), hints=HINTS[intent], confidence=_rounded(confidence))
+
+
+def _rounded(confidence: float) -> float:
+    return round(min(max(confidence, 0.0), 1.0), 3)
 
 
 def _away_from_documents(text: str, closest: Mapping[str, float], unknown: int) -> Route | None:
@@ -265,18 +278,22 @@ _QUESTION = re.compile(
 
 def _intent(
     text: str, parts: tuple[str, ...], vector: Any, examples: Examples | None, closest: Mapping[str, float]
-) -> tuple[Intent, str, bool]:
-    """(intent, why, whether it is sure)."""
+) -> tuple[Intent, str, bool, float]:
+    """(intent, why, whether it is sure, how far the examples agree)."""
+    votes = examples.votes(vector) if examples is not None and closest else {}
     for name, pattern in _INTENTS.items():
+        if name == "summary" and meaning(text).asks not in OPEN_QUESTIONS:
+            continue  # "Who wrote the overview?"
         if pattern.search(text) or (name == "comparison" and parts):
-            return _INTENT[name], "rule", True
-    if examples is None or not closest:
-        return "factual", "no rule applies", True
-    votes = examples.votes(vector)
+            agreed = votes.get(_INTENT[name], 0.0) if votes else UNKNOWN
+            return _INTENT[name], "rule", True, (1.0 + agreed) / 2
+    if not votes:
+        return "factual", "no rule applies", True, UNKNOWN
     best = max(INTENTS, key=lambda intent: votes.get(intent, 0.0))
     if best != "factual" and votes.get(best, 0.0) >= CLEAR_VOTE and closest[best] >= CLEAR_COSINE:
-        return best, "nearest examples", False
-    return "factual", "no rule applies", best == "factual"
+        return best, "nearest examples", False, votes[best]
+    other = max(share for intent, share in votes.items() if intent != "factual") if len(votes) > 1 else 0.0
+    return "factual", "no rule applies", best == "factual", 1.0 - other / 2
 
 
 _CLAUSE = re.compile(

@@ -159,7 +159,7 @@ def _preamble(text: str, *, final: bool) -> int | None:
     for opener in _OPENERS:
         if low.startswith(opener) and low[len(opener) : len(opener) + 1] in tuple(",!.:"):
             return _opening(low, len(opener) + 1, final=final)
-    if not final and any(one.startswith(low) for one in (*_PHRASES, *_OPENERS)):
+    if not final and any(phrase.startswith(low) for phrase in (*_PHRASES, *_OPENERS)):
         return None
     return 0
 
@@ -169,9 +169,9 @@ def _opening(low: str, size: int, *, final: bool) -> int | None:
     rest = low[size:]
     begun = rest.lstrip()
     skipped = size + len(rest) - len(begun)
-    if not final and (not begun or any(one.startswith(begun) for one in _HELPING)):
+    if not final and (not begun or any(word.startswith(begun) for word in _HELPING)):
         return None
-    if not any(begun.startswith(one) for one in _HELPING):
+    if not any(begun.startswith(word) for word in _HELPING):
         return skipped
     if end := _HELP_ENDS.match(begun[:_LONGEST_HELP]):
         says_nothing = end.group(1) != "." or _OFFERS.search(end.group()) is not None
@@ -182,7 +182,7 @@ def _opening(low: str, size: int, *, final: bool) -> int | None:
 
 def _lowered(text: str) -> str:
     """Lower case, letter for letter: `str.lower` makes two of some letters, and places would no longer agree."""
-    return "".join(one.lower() if one.isascii() else "'" if one == "’" else one for one in text)
+    return "".join(letter.lower() if letter.isascii() else "'" if letter == "’" else letter for letter in text)
 
 
 # --- suggested questions ---------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ def parse_suggestions(text: str) -> tuple[str, ...]:
 def not_planted(suggested: Sequence[str], passages: Sequence[Passage]) -> tuple[str, ...]:
     """Without questions that stand in a document which carries the sentinel itself: a model may have copied them."""
     planted = [passage.text for passage in passages if _SENTINEL.search(passage.text)]
-    return tuple(one for one in suggested if not any(one in text for text in planted))
+    return tuple(question for question in suggested if not any(question in text for text in planted))
 
 
 EXTRACTIVE = "extractive"  # the name of the answerer that needs no model

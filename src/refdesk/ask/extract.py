@@ -16,17 +16,18 @@ from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.citations import without_markers
 from refdesk.ask.figures import Side, disagree, quoted_side
 from refdesk.ask.listing import ChosenList, Place, chosen_list
-from refdesk.ask.sentences import CALIBRATION, ENDS, ScoredSentence, score_sentences, sentence_text
+from refdesk.ask.sentences import CALIBRATION, ScoredSentence, may_stand, score_sentences, sentence_text
 from refdesk.ask.support import is_negated
 from refdesk.ask.wording import CELLS, asks_yes_or_no, chances, names_several, read, said, table_header, wanted
+from refdesk.key_sentences import ENDS
 from refdesk.settings import Settings
 from refdesk.terms import query_terms, terms, words
 from refdesk.text import fold, word_set
-from refdesk.types import Chunk, Document
+from refdesk.types import Document
 
 # Chance from which a span is shown as the thing itself; of those shown .71 share most of their words with the answer on
 # squadshift_reddit, .71 on squad2_disfl.
-LIKELY_SHORT = 0.3
+LIKELY_SHORT = 0.4
 # Log-odds below the first sentence. On squad2_disfl 1.35 sentences an answer, .90 with the answer in one of them; at 2
 # it is 1.24 and .89, at 5 1.76 and .92.
 NEAR = 3.0
@@ -40,7 +41,6 @@ DEFINES, DEFINING = 0.95, 3  # chance that it is asked what something is, and wo
 COMPARED = 0.87  # how sure it may be that sentences compare two things
 UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them
 SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
-SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 
 # A letter or a number before the sentence may be its own: "A. Smith owns it."
 _BULLET = re.compile(r"[-*+•‣◦▪▫■□●○–—·➢✓✔➔] ")
@@ -68,7 +68,7 @@ def extract(
 ) -> list[Quote]:
     """The quotes that answer, in the order in which they are shown; `most` sentences, where that is given."""
     if retrieved.key_sentences:
-        return _keys(context, retrieved.key_sentences)
+        return _keys(context, retrieved.key_sentences, retrieved.key_titles)
     ranked = ranked_sentences(query, context, retrieved)
     if not ranked:
         return []
@@ -77,7 +77,7 @@ def extract(
         found = chosen_list(query, context, retrieved, ranked[0], asked)
         if found is not None:
             return _listed(found, query.question)
-    documents = {one.document.id: one.document for one in context.passages}
+    documents = {passage.document.id: passage.document for passage in context.passages}
     chosen = _chosen(query, ranked, settings, documents)[:most]
     if asked == "steps":
         # What is done first comes first; but some may be about something else that is done with the same thing.
@@ -94,8 +94,8 @@ def extract(
 
 def ranked_sentences(query: Query, context: Context, retrieved: Retrieved) -> list[ScoredSentence]:
     """Those of the passages that may be quoted, best first."""
-    placed = [(one.number, chunk, one.hit.score) for one in context.passages for chunk in one.chunks]
-    documents = {one.document.id: one.document for one in context.passages}
+    placed = [(passage.number, chunk, passage.hit.score) for passage in context.passages for chunk in passage.chunks]
+    documents = {passage.document.id: passage.document for passage in context.passages}
     evidence = (retrieved.sentence_vectors, retrieved.idf, documents, retrieved.readings)
     return _standing(query, score_sentences(query, placed, *evidence))
 
@@ -129,11 +129,11 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
 def _standing(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
     """Those that may stand; for a fact only as far down as one of them can be chosen."""
     found: list[ScoredSentence] = []
-    for one in ranked:
-        if found and query.intent == "factual" and one.score < found[0].score - FURTHER:
+    for sentence in ranked:
+        if found and query.intent == "factual" and sentence.score < found[0].score - FURTHER:
             break
-        if can_stand(one):
-            found.append(one)
+        if can_stand(sentence):
+            found.append(sentence)
     return found
 
 
@@ -165,39 +165,39 @@ def _factual(
     held = frozenset(query.terms) & read(first.text).terms
     chosen = [first]
     side: Side | None = None  # read where there is something to compare it with
-    for one in others:
-        if len(chosen) >= settings.max_sentences or one.score < first.score - FURTHER:
+    for sentence in others:
+        if len(chosen) >= settings.max_sentences or sentence.score < first.score - FURTHER:
             break
-        if first.chunk.kind == "table" and not held <= read(one.text).terms:
+        if first.chunk.kind == "table" and not held <= read(sentence.text).terms:
             continue
-        is_near = one.chunk.document_id == first.chunk.document_id and one.score > first.score - NEAR
-        if not _ends(one) or not (is_near or _may_differ(query, first, one)):
+        is_near = sentence.chunk.document_id == first.chunk.document_id and sentence.score > first.score - NEAR
+        if not _ends(sentence) or not (is_near or _may_differ(query, first, sentence)):
             continue
-        is_new = not any(_repeats(one, other) for other in chosen)
+        is_new = not any(_repeats(sentence, other) for other in chosen)
         if is_new and not is_near:
             side = side or quoted_side(first.text, first.chunk, documents[first.chunk.document_id])
-        if is_new and (is_near or _differs(query, side, one, documents)):
-            chosen.append(one)
+        if is_new and (is_near or _differs(query, side, sentence, documents)):
+            chosen.append(sentence)
     return chosen
 
 
-def _ends(one: ScoredSentence) -> bool:
+def _ends(sentence: ScoredSentence) -> bool:
     """Is it whole? A line of running text without an end is a title, a label or a scrap."""
-    return one.chunk.kind != "text" or one.text.strip()[-1:] in ENDS
+    return sentence.chunk.kind != "text" or sentence.text.strip()[-1:] in ENDS
 
 
-def _may_differ(query: Query, first: ScoredSentence, one: ScoredSentence) -> bool:
+def _may_differ(query: Query, first: ScoredSentence, sentence: ScoredSentence) -> bool:
     """Two statements of one thing share a word of the question and have figures; these are then read."""
-    own, other = read(first.text), read(one.text)
-    is_row = "table" in (first.chunk.kind, one.chunk.kind)
+    own, other = read(first.text), read(sentence.text)
+    is_row = "table" in (first.chunk.kind, sentence.chunk.kind)
     shared = own.terms & other.terms & set(query.terms)
     has_figures = bool(own.numbers and other.numbers)
-    return one.chunk.document_id != first.chunk.document_id and bool(shared or is_row) and has_figures
+    return sentence.chunk.document_id != first.chunk.document_id and bool(shared or is_row) and has_figures
 
 
-def _differs(query: Query, first: Side | None, one: ScoredSentence, documents: Mapping[str, Document]) -> bool:
+def _differs(query: Query, first: Side | None, sentence: ScoredSentence, documents: Mapping[str, Document]) -> bool:
     """Does another document give another value of the same thing?"""
-    other = quoted_side(one.text, one.chunk, documents[one.chunk.document_id])
+    other = quoted_side(sentence.text, sentence.chunk, documents[sentence.chunk.document_id])
     return first is not None and disagree(query, first, other) is not None
 
 
@@ -210,28 +210,32 @@ def _comparison(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSe
         if one.score > ranked[0].score - NEAR and all(side <= read(one.text).terms for side in own):
             return [one]
     chosen: list[ScoredSentence] = []
-    is_named = all(any(side <= _around(one) for one in ranked) for side in own)
+    is_named = all(any(side <= _around(sentence) for sentence in ranked) for side in own)
     for side in own:
-        naming = [one for one in ranked if side <= _around(one)]
-        near = (one for one in ranked if one.score > ranked[0].score - NEAR or not is_named)
-        fitting = naming or [one for one in near if _share(side, one) > 0]
-        beside = {one.chunk.document_id for one in chosen if is_named}  # one document compares them best
-        fitting.sort(key=lambda one: -(one.score + SIDE * _share(side, one) + NEAR * (one.chunk.document_id in beside)))
+        naming = [sentence for sentence in ranked if side <= _around(sentence)]
+        near = (sentence for sentence in ranked if sentence.score > ranked[0].score - NEAR or not is_named)
+        fitting = naming or [sentence for sentence in near if _share(side, sentence) > 0]
+        beside = {sentence.chunk.document_id for sentence in chosen if is_named}  # one document compares them best
+        fitting.sort(
+            key=lambda sentence: (
+                -(sentence.score + SIDE * _share(side, sentence) + NEAR * (sentence.chunk.document_id in beside))
+            )
+        )
         # What are sides of a comparison only in form ("the difference between what A and B earn") no sentence names.
         most = 1 if is_named else UNNAMED_SENTENCES
-        chosen += _distinct((one for one in fitting if one not in chosen), most, already=chosen)
+        chosen += _distinct((sentence for sentence in fitting if sentence not in chosen), most, already=chosen)
     return chosen or list(ranked[:1])
 
 
-def _around(one: ScoredSentence) -> frozenset[str]:
+def _around(sentence: ScoredSentence) -> frozenset[str]:
     """Its words and those of the headings that it stands under."""
-    return read(one.text).terms | read(f"{one.chunk.context} {' '.join(one.chunk.heading_path)}").terms
+    return read(sentence.text).terms | read(f"{sentence.chunk.context} {' '.join(sentence.chunk.heading_path)}").terms
 
 
-def _share(side: frozenset[str], one: ScoredSentence) -> float:
+def _share(side: frozenset[str], sentence: ScoredSentence) -> float:
     """How much of a side's words the sentence holds, its heading and title counting half."""
-    own = read(one.text).terms
-    above = _around(one)
+    own = read(sentence.text).terms
+    above = _around(sentence)
     return sum(1.0 if term in own else 0.5 if term in above else 0.0 for term in side) / max(1, len(side))
 
 
@@ -248,7 +252,7 @@ def _summary(ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
     chosen = _distinct(leads.values(), SUMMARY_SENTENCES)
     if len(chosen) < SUMMARY_SENTENCES:  # few sections: their best sentences beside the leads
         chosen += _distinct(
-            (one for one in ranked if one not in chosen), min(5, SUMMARY_SENTENCES) - len(chosen), chosen
+            (sentence for sentence in ranked if sentence not in chosen), min(5, SUMMARY_SENTENCES) - len(chosen), chosen
         )
     return _document_order(chosen)
 
@@ -257,9 +261,9 @@ def _analysis(ranked: Sequence[ScoredSentence], settings: Settings) -> list[Scor
     """The sentence that answers best first; the others as the documents have them."""
     best = ranked[0]
     near = (
-        one
-        for one in ranked
-        if one.score > best.score - ANALYSIS_NEAR and one.chunk.document_id == best.chunk.document_id
+        sentence
+        for sentence in ranked
+        if sentence.score > best.score - ANALYSIS_NEAR and sentence.chunk.document_id == best.chunk.document_id
     )
     first, *others = _distinct(near, max(ANALYSIS_SENTENCES, settings.max_sentences))
     return [first, *_document_order(others)]
@@ -268,21 +272,9 @@ def _analysis(ranked: Sequence[ScoredSentence], settings: Settings) -> list[Scor
 # --- which sentences may stand, and beside which ---------------------------------------------------------------------
 
 
-def can_stand(one: ScoredSentence) -> bool:
-    """Does it say something? Not a title, the header of a table, a lead-in or a question."""
-    kind, text = one.chunk.kind, one.text.strip()
-    if kind == "table":
-        return one.sentence >= table_header(one.chunk).stop or len(one.chunk.sentences) == 1
-    if kind in SKIPPED_KINDS or text.endswith((":", "?", "？")) or _is_title(text, one.chunk):
-        return kind == "code"
-    # A line without an end may be a title or a scrap: it needs a reader, or a value to give ("Opened in May 1998").
-    return kind != "text" or text[-1:] in ENDS or one.span is not None or bool(read(text).numbers)
-
-
-def _is_title(text: str, chunk: Chunk) -> bool:
-    """Is it a heading or the document's title, also behind a label? `Subject: Your anchor`."""
-    titles = {*chunk.heading_path, *(part.strip() for part in chunk.context.split("›"))}
-    return text in titles or text.partition(": ")[2] in titles - {""}
+def can_stand(sentence: ScoredSentence) -> bool:
+    """Does it say something?"""
+    return may_stand(sentence.chunk, sentence.sentence, is_read=sentence.span is not None)
 
 
 def _distinct(
@@ -290,16 +282,16 @@ def _distinct(
 ) -> list[ScoredSentence]:
     """The first that do not repeat one before them."""
     chosen: list[ScoredSentence] = []
-    for one in found:
+    for sentence in found:
         if len(chosen) >= most:
             break
-        if not any(_repeats(one, other) for other in (*already, *chosen)):
-            chosen.append(one)
+        if not any(_repeats(sentence, other) for other in (*already, *chosen)):
+            chosen.append(sentence)
     return chosen
 
 
-def _repeats(one: ScoredSentence, other: ScoredSentence) -> bool:
-    return _said(one.text) == _said(other.text)
+def _repeats(sentence: ScoredSentence, other: ScoredSentence) -> bool:
+    return _said(sentence.text) == _said(other.text)
 
 
 @lru_cache(maxsize=256)
@@ -311,21 +303,23 @@ def _said(text: str) -> str:
 def _in_context(chosen: Sequence[ScoredSentence], most: int) -> list[ScoredSentence]:
     """A sentence that begins with a pronoun comes after the one before it, or not at all; at most so many."""
     placed: list[ScoredSentence] = []
-    for one in chosen:
-        needs_context = read(one.text).begins_with_pronoun
-        before = _before(one) if needs_context else None
+    for sentence in chosen:
+        needs_context = read(sentence.text).begins_with_pronoun
+        before = _before(sentence) if needs_context else None
         if needs_context and before is None and len(chosen) > 1:
             continue
-        new = [next_one for next_one in (before, one) if next_one and next_one.text not in [o.text for o in placed]]
+        new = [
+            next_one for next_one in (before, sentence) if next_one and next_one.text not in [o.text for o in placed]
+        ]
         if not placed or len(placed) + len(new) <= most:
             placed += new[-most:]
     return placed or list(chosen[:1])
 
 
-def _before(one: ScoredSentence) -> ScoredSentence | None:
-    if one.sentence == 0 or one.chunk.kind != "text":
+def _before(sentence: ScoredSentence) -> ScoredSentence | None:
+    if sentence.sentence == 0 or sentence.chunk.kind != "text":
         return None
-    before = _at(one, one.sentence - 1)
+    before = _at(sentence, sentence.sentence - 1)
     return before if can_stand(before) and _ends(before) else None
 
 
@@ -334,11 +328,11 @@ def _document_order(chosen: Sequence[ScoredSentence]) -> list[ScoredSentence]:
     first: dict[str, int] = {}
     for one in chosen:
         first.setdefault(one.chunk.document_id, len(first))
-    return sorted(chosen, key=lambda one: (first[one.chunk.document_id], _place(one)))
+    return sorted(chosen, key=lambda sentence: (first[sentence.chunk.document_id], _place(sentence)))
 
 
-def _place(one: ScoredSentence) -> tuple[int, int]:
-    return one.chunk.sequence, one.sentence
+def _place(sentence: ScoredSentence) -> tuple[int, int]:
+    return sentence.chunk.sequence, sentence.sentence
 
 
 # --- how they are set ------------------------------------------------------------------------------------------------
@@ -348,21 +342,28 @@ def _sentences(chosen: Sequence[ScoredSentence]) -> list[Quote]:
     """Sentences run on; a row or a line that does not end as a sentence does gets a line of its own."""
     quotes: list[Quote] = []
     was_line = False
-    for one in _with_headers(chosen):
-        text = quoted(one)
-        is_line = one.chunk.kind in ("table", "code") or text[-1:] not in ENDS
+    for with_header in _with_headers(chosen):
+        text = quoted(with_header)
+        is_line = with_header.chunk.kind in ("table", "code") or text[-1:] not in ENDS
         before = "" if not quotes else "\n" if is_line and was_line else "\n\n" if is_line or was_line else " "
-        quotes.append(Quote(text, f"{before}- " if is_line else before, one))
+        quotes.append(Quote(text, f"{before}- " if is_line else before, with_header))
         was_line = is_line
     return quotes
 
 
-def _keys(context: Context, keys: Sequence[tuple[int, int]]) -> list[Quote]:
-    """The key sentences of the document that is summed up, as they stand in its passages."""
+def _keys(context: Context, keys: Sequence[tuple[int, int]], titles: Sequence[str]) -> list[Quote]:
+    """The key sentences of the document that is summed up, as they stand in its passages; by section, if it is told."""
     placed = {chunk.id: (passage.number, chunk) for passage in context.passages for chunk in passage.chunks}
     found = [(*placed[chunk_id], place) for chunk_id, place in keys if chunk_id in placed]
     chosen = [ScoredSentence(number, chunk, at, sentence_text(chunk, at), 0.0) for number, chunk, at in found]
-    return [replace(quote, chance=SUMMED_UP) for quote in _sentences(chosen)]
+    quotes = [replace(quote, chance=SUMMED_UP) for quote in _sentences(chosen)]
+    if not titles or len(quotes) != len(keys):
+        return quotes
+    starts = [f"- {title.rstrip(' .:')}: " if title else "- " for title in titles]
+    return [
+        replace(quote, before=f"\n{start}" if place else start)
+        for place, (quote, start) in enumerate(zip(quotes, starts, strict=True))
+    ]
 
 
 def _listed(found: ChosenList, question: str) -> list[Quote]:
@@ -405,12 +406,12 @@ def _with_headers(chosen: Sequence[ScoredSentence]) -> list[ScoredSentence]:
     """Rows of a table follow the rows that name its columns: numbers alone say nothing."""
     found: list[ScoredSentence] = []
     last = 0
-    for one in chosen:
-        if one.chunk.kind == "table" and one.chunk.id != last:
-            head = [_at(one, place) for place in range(min(table_header(one.chunk).stop, one.sentence))]
+    for sentence in chosen:
+        if sentence.chunk.kind == "table" and sentence.chunk.id != last:
+            head = [_at(sentence, place) for place in range(min(table_header(sentence.chunk).stop, sentence.sentence))]
             found += [row for row in head if CELLS in row.text]
-        last = one.chunk.id
-        found.append(one)
+        last = sentence.chunk.id
+        found.append(sentence)
     return found
 
 
@@ -419,10 +420,10 @@ def _at(one: ScoredSentence, sentence: int) -> ScoredSentence:
     return replace(one, sentence=sentence, text=sentence_text(one.chunk, sentence), share=0.0, span=None)
 
 
-def quoted(one: ScoredSentence) -> str:
+def quoted(sentence: ScoredSentence) -> str:
     """The sentence on one line; a bullet before it is not part of what it says, except in code and tables."""
-    text = " ".join(one.text.split())
-    bullet = None if one.chunk.kind in ("table", "code") else _BULLET.match(text)
+    text = " ".join(sentence.text.split())
+    bullet = None if sentence.chunk.kind in ("table", "code") else _BULLET.match(text)
     return text[bullet.end() :] if bullet else text
 
 

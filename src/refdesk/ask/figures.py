@@ -319,14 +319,14 @@ def agrees(claim: Quantity, source: Quantity) -> bool:
         return claim.kind == source.kind and claim.text == source.text
     if claim.kind == "date" or source.kind == "date":
         if claim.kind == source.kind:
-            return any(held.covers(said) for said in claim.when for held in source.when)
+            return any(held.covers(time) for time in claim.when for held in source.when)
         return "number" in (claim.kind, source.kind) and claim.value == source.value and not (claim.unit or source.unit)
     if claim.kind == "time" or source.kind == "time":
         return claim.kind == source.kind and claim.value % 720 == source.value % 720 and _same_half(claim, source)
     if claim.kind != source.kind:  # "third" is not 3
         return False
     mine, theirs = [(claim.value, claim.unit), *claim.others], [(source.value, source.unit), *source.others]
-    if any(_near(claim, source, *said, *held) for said in mine for held in theirs):
+    if any(_near(claim, source, *value, *their) for value in mine for their in theirs):
         return True
     if bool(claim.unit) == bool(source.unit):
         return False
@@ -334,41 +334,41 @@ def agrees(claim: Quantity, source: Quantity) -> bool:
     return _near(one, other, one.value, "", other.value, "")
 
 
-def _as_written(one: Quantity) -> Quantity:
+def _as_written(quantity: Quantity) -> Quantity:
     """Without its unit: 15 days is 15, not 1,296,000 seconds."""
-    if not one.unit or not one.value:
-        return one
-    return replace(one, value=one.bare, unit="", step=one.step * abs(one.bare / one.value))
+    if not quantity.unit or not quantity.value:
+        return quantity
+    return replace(quantity, value=quantity.bare, unit="", step=quantity.step * abs(quantity.bare / quantity.value))
 
 
 def _same_half(claim: Quantity, source: Quantity) -> bool:
     """12:30 and 0:30 differ where both say which; "3:00" agrees with "3 pm"."""
-    says = [bool(re.search(r"[ap]\.?m", one.text, re.I)) or one.value >= 780 for one in (claim, source)]
+    says = [bool(re.search(r"[ap]\.?m", quantity.text, re.I)) or quantity.value >= 780 for quantity in (claim, source)]
     return claim.value == source.value or not all(says)
 
 
-def _near(claim: Quantity, source: Quantity, said: float, unit: str, held: float, source_unit: str) -> bool:
+def _near(claim: Quantity, source: Quantity, claimed: float, unit: str, stated: float, source_unit: str) -> bool:
     if unit and source_unit and unit != source_unit:
         return False
-    if {unit, source_unit} == {"%", ""} and not math.isclose(said, held):  # 42 % and 0.42, a half
-        share, bare = (said, held) if unit == "%" else (held, said)
+    if {unit, source_unit} == {"%", ""} and not math.isclose(claimed, stated):  # 42 % and 0.42, a half
+        share, bare = (claimed, stated) if unit == "%" else (stated, claimed)
         step = claim.step if unit == "%" else 100 * claim.step
         return 0 < abs(bare) < 1 and _within(abs(share - 100 * bare), 0.5 * step)
     if not source.signed or not claim.signed:
-        said, held = abs(said), abs(held)
-    if said * held < 0:
+        claimed, stated = abs(claimed), abs(stated)
+    if claimed * stated < 0:
         return False
-    if math.isclose(said, held):
+    if math.isclose(claimed, stated):
         return True
     if claim.bound == "over" and source.bound != "over" and unit == source_unit:
-        return said <= held <= 2 * said
+        return claimed <= stated <= 2 * claimed
     if claim.bound == "under" and source.bound != "under" and unit == source_unit:
-        return said / 2 <= held <= said
+        return claimed / 2 <= stated <= claimed
     step = claim.step
     if claim.bound == "about" or source.bound == "about":
-        while said and said % (step * 10) == 0:
+        while claimed and claimed % (step * 10) == 0:
             step *= 10
-    near = _within(abs(said - held), 0.5 * step)
+    near = _within(abs(claimed - stated), 0.5 * step)
     return near and (claim.bound == "about" or _within(source.step, claim.step))
 
 
@@ -412,11 +412,14 @@ Clash = tuple[Quantity, Quantity]
 
 def conflicts(query: Query, context: Context, citations: Sequence[Citation]) -> tuple[Conflict, ...]:
     """Pairs of quotes that cannot both be true."""
-    if len({one.marker for one in citations}) < 2:
+    if len({citation.marker for citation in citations}) < 2:
         return ()
     chunks = {chunk.id: chunk for passage in context.passages for chunk in passage.chunks}
     titles = {passage.document.id: passage.document.title for passage in context.passages}
-    sides = [(one.marker, _cited(one, chunks.get(one.chunk_id), titles.get(one.document_id, ""))) for one in citations]
+    sides = [
+        (citation.marker, _cited(citation, chunks.get(citation.chunk_id), titles.get(citation.document_id, "")))
+        for citation in citations
+    ]
     found: dict[tuple[int, int], Conflict] = {}
     for (marker, one), (other_marker, other) in combinations(sides, 2):
         pair = (marker, other_marker)
@@ -426,11 +429,11 @@ def conflicts(query: Query, context: Context, citations: Sequence[Citation]) -> 
     return tuple(found.values())
 
 
-def disagree(query: Query, one: Side, other: Side) -> Clash | None:
+def disagree(query: Query, side: Side, other: Side) -> Clash | None:
     """The two values, where the quotes give different ones of what is asked about."""
-    if not _may_differ(query, one, other):
+    if not _may_differ(query, side, other):
         return None
-    return _rows_clash(one, other) if one.is_row or other.is_row else _sentences_clash(query, one, other)
+    return _rows_clash(side, other) if side.is_row or other.is_row else _sentences_clash(query, side, other)
 
 
 def quoted_side(sentence: str, chunk: Chunk, document: Document) -> Side:
@@ -438,8 +441,10 @@ def quoted_side(sentence: str, chunk: Chunk, document: Document) -> Side:
     return _side(sentence, chunk.page, document.id, document.name, document.title, chunk.heading_path, chunk)
 
 
-def _cited(one: Citation, chunk: Chunk | None, title: str) -> Side:
-    return _side(one.quote, one.page, one.document_id, one.document_name, title, one.heading_path, chunk)
+def _cited(citation: Citation, chunk: Chunk | None, title: str) -> Side:
+    return _side(
+        citation.quote, citation.page, citation.document_id, citation.document_name, title, citation.heading_path, chunk
+    )
 
 
 def _side(
@@ -461,48 +466,48 @@ def _side(
 
 
 def _dates(found: Iterable[Quantity]) -> frozenset[When]:
-    return frozenset(when for one in found if one.kind == "date" for when in one.when)
+    return frozenset(when for quantity in found if quantity.kind == "date" for when in quantity.when)
 
 
 # --- the same thing --------------------------------------------------------------------------------------------------
 
 
-def _may_differ(query: Query, one: Side, other: Side) -> bool:
+def _may_differ(query: Query, side: Side, other: Side) -> bool:
     """Two places, about what the question names, and not from reports of different periods."""
-    if one.quote == other.quote or (one.document_id == other.document_id and one.page == other.page):
+    if side.quote == other.quote or (side.document_id == other.document_id and side.page == other.page):
         return False
     question = question_words(query.fullest)
     names = question.named - question.sentence.numbers
-    if names & one.around != names & other.around or (names and not names & one.around):
+    if names & side.around != names & other.around or (names and not names & side.around):
         return False
-    if one.dates or other.dates:
+    if side.dates or other.dates:
         return True  # the quotes say themselves of when they speak
-    if one.document_id == other.document_id:
+    if side.document_id == other.document_id:
         return False  # a report repeats a sentence for the quarter and for the year to date, each under its heading
-    same = (one.period.years, one.period.quarters) == (other.period.years, other.period.quarters)
-    return same or not (one.period and other.period)
+    same = (side.period.years, side.period.quarters) == (other.period.years, other.period.quarters)
+    return same or not (side.period and other.period)
 
 
 _DATED = frozenset(["when", "year", "date", "day"])
 
 
-def _sentences_clash(query: Query, one: Side, other: Side) -> Clash | None:
+def _sentences_clash(query: Query, side: Side, other: Side) -> Clash | None:
     """The first figures that both have one of, in one unit and of one thing, and that disagree."""
-    if _codes(one.figures) != _codes(other.figures):
+    if _codes(side.figures) != _codes(other.figures):
         return None
     seeks_date = not _DATED.isdisjoint(words(query.fullest))
-    mine, theirs = _by_kind(one), _by_kind(other)
+    mine, theirs = _by_kind(side), _by_kind(other)
     for kind in (key for key in mine if key in theirs):
         is_date = kind[0] == "date"
         if (is_date and not seeks_date) or len(mine[kind]) != len(theirs[kind]):
             continue  # a date that is not asked for says of when the rest is true
-        if not is_date and one.dates != other.dates:
+        if not is_date and side.dates != other.dates:
             continue
         if any(agrees(a, b) or agrees(b, a) for a in mine[kind] for b in theirs[kind]):
             continue
         clash = mine[kind][0], theirs[kind][0]
-        same_document = one.document_id == other.document_id
-        if _is_same_statement(query, one.quote, other.quote, clash, exact=same_document):
+        same_document = side.document_id == other.document_id
+        if _is_same_statement(query, side.quote, other.quote, clash, exact=same_document):
             return clash
     return None
 
@@ -510,22 +515,22 @@ def _sentences_clash(query: Query, one: Side, other: Side) -> Clash | None:
 def _by_kind(side: Side) -> dict[tuple[str, str, str], list[Quantity]]:
     """Figures by kind and unit; a number without a unit counts what the word after it says."""
     found: dict[tuple[str, str, str], list[Quantity]] = {}
-    for one in side.figures:
-        if one.kind == "code" or one.weak:
+    for figure in side.figures:
+        if figure.kind == "code" or figure.weak:
             continue
         counted = ""
-        if one.kind == "number" and not one.unit:
-            following = [term for term in terms(side.quote[one.end : one.end + 40]) if term not in STOP_TERMS]
+        if figure.kind == "number" and not figure.unit:
+            following = [term for term in terms(side.quote[figure.end : figure.end + 40]) if term not in STOP_TERMS]
             counted = following[0] if following else ""
             if not counted:
                 continue
-        found.setdefault((one.kind, one.unit, counted), []).append(one)
+        found.setdefault((figure.kind, figure.unit, counted), []).append(figure)
     return found
 
 
-def _is_same_statement(query: Query, one: str, other: str, clash: Clash, *, exact: bool) -> bool:
+def _is_same_statement(query: Query, text: str, other: str, clash: Clash, *, exact: bool) -> bool:
     """With the figures taken out, do both say the same? One may add a little to what the other says, not both."""
-    first, second = _statement(one, clash[0]), _statement(other, clash[1])
+    first, second = _statement(text, clash[0]), _statement(other, clash[1])
     shared = first & second
     more, less = first - second, second - first
     added = more or less
@@ -533,7 +538,7 @@ def _is_same_statement(query: Query, one: str, other: str, clash: Clash, *, exac
         return False
     if exact:
         return not added
-    names = (read(one).names if more else read(other).names) - frozenset(query.terms)
+    names = (read(text).names if more else read(other).names) - frozenset(query.terms)
     return not added & (frozenset(query.terms) | names) and len(added) <= MORE * len(shared)
 
 
@@ -549,27 +554,27 @@ def _statement(quote: str, figure: Quantity) -> frozenset[str]:
 
 def _without_figures(text: str) -> str:
     """The text without its figures and their units; codes such as TG-4 stay, they name things."""
-    for found in sorted(figures(text), key=lambda one: -one.start):
+    for found in sorted(figures(text), key=lambda figure: -figure.start):
         if found.kind != "code":
             text = f"{text[: found.start]} {text[found.end :]}"
     return text
 
 
 def _codes(found: Sequence[Quantity]) -> frozenset[str]:
-    return frozenset(one.text for one in found if one.kind == "code")
+    return frozenset(quantity.text for quantity in found if quantity.kind == "code")
 
 
 # --- rows of tables --------------------------------------------------------------------------------------------------
 
 
-def _rows_clash(one: Side, other: Side) -> Clash | None:
+def _rows_clash(side: Side, other: Side) -> Clash | None:
     """Cells of the same row and the same column of two documents of the same period, where all of that is known."""
-    if one.cells is None or other.cells is None or one.document_id == other.document_id:
+    if side.cells is None or other.cells is None or side.document_id == other.document_id:
         return None
-    if one.period != other.period or _label(one.cells) != _label(other.cells):
+    if side.period != other.period or _label(side.cells) != _label(other.cells):
         return None
-    for column in (name for name in one.cells if name and name in other.cells):
-        mine, theirs = figures(one.cells[column]), figures(other.cells[column])
+    for column in (name for name in side.cells if name and name in other.cells):
+        mine, theirs = figures(side.cells[column]), figures(other.cells[column])
         if len(mine) != 1 or len(theirs) != 1 or (mine[0].kind, mine[0].unit) != (theirs[0].kind, theirs[0].unit):
             continue
         if not agrees(mine[0], theirs[0]) and not agrees(theirs[0], mine[0]):

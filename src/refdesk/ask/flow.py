@@ -43,13 +43,14 @@ from refdesk.ask.extract import extract, with_quotes
 from refdesk.ask.formulas import change_in, formula_answer, formula_in, names_ratio
 from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, conclude, doubted, judge, previews, refuse, say
-from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Streamed, keep_stopped
+from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped
 from refdesk.ask.line_items import named_times, over_time, with_hits, with_named_figures
 from refdesk.ask.listing import summed_up
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, Tables, cited_tables, cites_tables, model_plan
-from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named
+from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named, with_house_rules
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
+from refdesk.ask.resolution import said_of_short
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.sentences import asking_part
 from refdesk.ask.side_by_side import side_by_side
@@ -135,10 +136,8 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     plan, budget = make_plan(question, query, models, settings, trace)
     count = len(await in_thread(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
-    ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader)
-    with trace.stage("retrieve", **plan.sizes) as stage:
-        retrieved = await retrieve(query, plan, question.scope, *ports)
-        stage.gave(**retrieved.sizes)
+    ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader, models, keeper.turns)
+    retrieved = await keeper.hits(query, plan, lambda: retrieve(query, plan, question.scope, *ports))
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
     retrieved = await _with_more(question, query, plan, retrieved, desk, trace)
@@ -221,9 +220,10 @@ async def _with_more(
     """With the key sentences of the document that is to be summed up, or with tables that have other words for what is
     asked; a model writes its own summary.
     """
-    if query.intent == "summary" and not plan.use_llm:
+    if query.intent == "summary":
         with trace.optional("summary", hits=len(retrieved.hits)) as stage:
-            retrieved = await in_thread(summed_up, query, retrieved, desk.library, question.scope)
+            library, by_model = desk.library, plan.use_llm
+            retrieved = await in_thread(summed_up, query, retrieved, library, question.scope, for_model=by_model)
             stage.gave(sentences=len(retrieved.key_sentences))
     elif plan.read and asks_for_figure(query) and _why_no_table(query, retrieved) is None:
         with trace.optional("rows", hits=len(retrieved.considered)) as stage:
@@ -419,7 +419,7 @@ async def _checked(
     if budget.tier != "tiny" or draft.quotes or not attested.claims:
         return plan, attested, tables, []
     plan, said = replace(plan, reconcile=True), list[Event]()
-    if any(one.verdict == "supported" or (doubt and one.verdict == "partly") for one in attested.claims):
+    if any(claim.verdict == "supported" or (doubt and claim.verdict == "partly") for claim in attested.claims):
         attested = await in_thread(_with_quotes, query, attested, proofs, retrieved, desk.settings, tables)
     else:
         draft.notes.append(NOT_PROVED.format(model=draft.model))
@@ -450,11 +450,13 @@ async def _assembled(
 ) -> Fitted:
     """The plan, the budget and the context within what an answer may cost; what was cut is in the trace."""
     names, settings = named(desk.models), desk.settings
+    plan = with_house_rules(plan, (hit.document.collection for hit in retrieved.hits), settings)
     spent = await in_thread(desk.spent) if plan.use_llm and is_paid(names) else Spent()
     prices = Prices(names, spent, keeper.turns, settings, question.max_context_chars)
 
     def again(plan: Plan, budget: Budget) -> Context:
-        return assemble(query, plan, retrieved, desk.library, budget, settings, question.max_context_chars)
+        asked = (query, plan, retrieved, desk.library, budget, settings, question.max_context_chars)
+        return keeper.context(plan, budget, lambda: assemble(*asked))
 
     context = await run(trace, "assemble", again, plan, budget)
     cost = trace.usage(*BESIDE).cost_usd or 0.0
@@ -463,6 +465,9 @@ async def _assembled(
     )
     for what, why in fitted.cuts.items():
         trace.skip(what, why)
+    if retrieved.others:
+        seen = await in_thread(said_of_short, fitted.context, retrieved, desk.library)
+        fitted = replace(fitted, cuts={**fitted.cuts, "survey": seen})
     if wanted(query) == "several" and not plan.use_llm:
         fitted = replace(fitted, context=await in_thread(with_whole_tables, fitted.context, desk.library))
     return fitted
@@ -491,6 +496,7 @@ class Asking:
         self._reranker = reranker
         self.passage_reader = passage_reader
         self._sentences = SentenceReranker()
+        self.recent_hits, self.recent_contexts = Recent(), Recent()
         self.cache = cache
         self.conversations = conversations
         self.answers = answers
@@ -508,7 +514,7 @@ class Asking:
                 trace=trace.to_dict(),
                 conversation_id=question.conversation_id,
                 owner=question.owner,
-                collections=sorted({one.collection for one in touched}),
+                collections=sorted({source.collection for source in touched}),
                 measured=_measured(answer, trace),
             )
 
@@ -538,6 +544,8 @@ class Asking:
             record_failure=record_failure,
             reader=self.passage_reader,
             spent=self.answers.spent,
+            recent_hits=self.recent_hits,
+            recent_contexts=self.recent_contexts,
         )
 
 
@@ -554,7 +562,7 @@ def _measured(answer: Answer, trace: Trace) -> Measured:
         confidence=answer.confidence.level,
         model=answer.model,
         level=answer.level,
-        failed_models=[(one.model, one.code) for one in answer.failed_models],
+        failed_models=[(failed_model.model, failed_model.code) for failed_model in answer.failed_models],
     )
 
 

@@ -97,9 +97,9 @@ def phrases(text: str) -> tuple[Phrase, ...]:
 def _tokens(text: str) -> list[_Token]:
     found: list[_Token] = []
     is_first = True
-    for one in _WORD.finditer(text):
-        found.append(_Token(one.group(), one.start(), one.end(), is_first and one.group()[0].isalnum()))
-        is_first = one.group() in ".?!:;" or (is_first and not one.group()[0].isalnum())
+    for match in _WORD.finditer(text):
+        found.append(_Token(match.group(), match.start(), match.end(), is_first and match.group()[0].isalnum()))
+        is_first = match.group() in ".?!:;" or (is_first and not match.group()[0].isalnum())
     return found
 
 
@@ -112,7 +112,7 @@ def _belongs(tokens: list[_Token], place: int, run: list[int]) -> bool:
         return False
     if token.text in _INSIDE_NAMES and run:
         last, rest = tokens[run[-1]], tokens[place + 1 : place + 3]
-        goes_on = any(one.may_be_name for one in rest) and (rest[0].may_be_name or rest[0].text in _INSIDE_NAMES)
+        goes_on = any(token.may_be_name for token in rest) and (rest[0].may_be_name or rest[0].text in _INSIDE_NAMES)
         return goes_on and (last.may_be_name or last.text in _INSIDE_NAMES)
     if token.is_name and lowered not in STOP_WORDS and token.text != "I":
         return True
@@ -245,9 +245,9 @@ def follow_up_sign(question: str, earlier: Sequence[str]) -> str:
 
 def _names_its_thing(text: str) -> bool:
     """A name, or a thing that is brought in: "What is anemia?", but not "What are the suppliers of the city?"."""
-    own = [one for one in phrases(text) if is_topic(one)]
-    brought_in = bool(own) and all(one.article != "the" for one in own)
-    return any(one.is_name for one in own) or (brought_in and _DEFINING.match(text) is not None)
+    own = [phrase for phrase in phrases(text) if is_topic(phrase)]
+    brought_in = bool(own) and all(token.article != "the" for token in own)
+    return any(token.is_name for token in own) or (brought_in and _DEFINING.match(text) is not None)
 
 
 def _pointing_back(text: str) -> re.Match[str] | None:
@@ -265,10 +265,10 @@ _BORDER = re.compile(r"[,;.?!]|\b(?:and|but|or|if|when|because|while|since|so|th
 
 def _points_within(text: str, found: re.Match[str]) -> bool:
     """Whether the question itself names what a pronoun stands for: "What is mortadella and where is it from?"."""
-    named = [one for one in phrases(text[: found.start()]) if is_topic(one)]
+    named = [phrase for phrase in phrases(text[: found.start()]) if is_topic(phrase)]
     if not named:
         return False
-    if found.group().lower() in ("his", "her", "he", "she", "him") and any(one.is_name for one in named):
+    if found.group().lower() in ("his", "her", "he", "she", "him") and any(token.is_name for token in named):
         return True
     return _BORDER.search(text, named[-1].end, found.start()) is not None
 
@@ -472,8 +472,8 @@ def _swapped(question: str, before: str) -> str:
         return before.replace(old[0], new[0]) if old else f"{before.rstrip(' ?.!')} in {new[0]}?"
     if about is None or re.match(r"(?:on|in|at|with|by|from|during|after|before)\b", asked, re.IGNORECASE):
         return ""
-    named = [one for one in phrases(f"of {asked}") if one.is_name]
-    names = [one for one in phrases(before) if one.is_name]
+    named = [phrase for phrase in phrases(f"of {asked}") if phrase.is_name]
+    names = [phrase for phrase in phrases(before) if phrase.is_name]
     if len(named) != 1 or len(names) != 1 or not set(_content(asked)) <= set(words(named[0].text)):
         return ""
     (new_name,), (old_name,) = named, names

@@ -148,7 +148,7 @@ def formula_in(question: str) -> Formula | None:
     elif (average := _AVERAGE.search(question)) and len(years) > 1:
         name = _FOR_WHOM.sub("", average["what"].partition("(")[0].strip(" ?"))
         roots = [_named(name, str(year)) for year in years]
-        root = Node("average", tuple(one for one in roots if one)) if all(roots) else None
+        root = Node("average", tuple(root for root in roots if root)) if all(roots) else None
     else:
         average = None
         name, root = _known(question, default)
@@ -471,7 +471,7 @@ def _told(
         content = f"{content}\n\n{text} {markers}".lstrip()
         numbers = tuple(range(1, len(known) + 1)) if markers == every else (int(markers.strip("[]")),)
         claims.append(Claim(text, start, len(content), numbers, own, "supported", round(chance, 3)))
-    documents = {one.found.candidate.document.id: one.found.candidate.document for one in known.values()}
+    documents = {figure.found.candidate.document.id: figure.found.candidate.document for figure in known.values()}
     computed = _computed(name, shown, value, unit, scale, spelled, figures)
     score = round(chance, 3)
     return replace(
@@ -496,7 +496,7 @@ def _shown(formula: Formula, known: dict[AskedFigure, LookedUp], value: float) -
     if formula.root.sign not in ("+", "-"):
         number = 100 * value if formula.is_percent else value
         return f"{number:,.{formula.decimals}f}{'%' * formula.is_percent}", "%" * formula.is_percent, ""
-    units, scales = ({getattr(one.what, name) for one in known.values()} for name in ("unit", "scale"))
+    units, scales = ({getattr(figure.what, name) for figure in known.values()} for name in ("unit", "scale"))
     unit, scale = (next(iter(found)) if len(found) == 1 else "" for found in (units, scales))
     shown = shown_value(f"{value / SCALES.get(scale, 1.0):,.0f}", unit, scale)
     first = formula.root.parts[1].figure
@@ -509,8 +509,8 @@ def _computed(
     name: str, shown: str, value: float, unit: str, scale: str, spelled: str, figures: list[Figure]
 ) -> Figure:
     """A row for each figure that it was computed from."""
-    cells: tuple[FigureCell, ...] = tuple(cell for one in figures for cell in one.cells)
-    rows = [("", "Value"), *((one.label, one.value) for one in figures), (name, shown)]
+    cells: tuple[FigureCell, ...] = tuple(cell for figure in figures for cell in figure.cells)
+    rows = [("", "Value"), *((figure.label, figure.value) for figure in figures), (name, shown)]
     return Figure(
         label=name,
         value=shown,

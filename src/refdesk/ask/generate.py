@@ -24,7 +24,7 @@ from refdesk.errors import (
 )
 from refdesk.models import Tier, model_info
 from refdesk.ports import LLM, Models, Piece, Request
-from refdesk.prompts import GENERAL_SYSTEM, PLAIN
+from refdesk.prompts import PLAIN, general_system
 from refdesk.settings import Settings
 from refdesk.trace import Trace, in_thread
 
@@ -102,11 +102,14 @@ def notify(draft: Draft, trace: Trace) -> None:
 
 def given_up(failures: Sequence[ProviderError], writer: str) -> list[ProviderError]:
     """The last failure of each model, without the writer's: one that broke off and began anew has answered."""
-    return list({one.model: one for one in failures if one.model != writer}.values())
+    return list({failure.model: failure for failure in failures if failure.model != writer}.values())
 
 
 def failed_models(draft: Draft) -> tuple[FailedModel, ...]:
-    return tuple(FailedModel(one.model, one.code) for one in given_up(draft.failures, draft.model))
+    return tuple(
+        FailedModel(provider_error.model, provider_error.code)
+        for provider_error in given_up(draft.failures, draft.model)
+    )
 
 
 def sentence(failed: Sequence[ProviderError], writer: str, *, is_quoting: bool) -> str:
@@ -126,9 +129,15 @@ def warn(failed: Sequence[ProviderError], trace: Trace) -> None:
 
     Not in the provider's words: some say the whole request again, and questions are not logged.
     """
-    for one in failed:
-        said = {"model": one.model, "code": one.code, "status": one.status, "hint": one.hint, "answer_id": trace.id}
-        logger.warning("%s did not answer: %s", one.model, reason(one), extra=said)
+    for failure in failed:
+        said = {
+            "model": failure.model,
+            "code": failure.code,
+            "status": failure.status,
+            "hint": failure.hint,
+            "answer_id": trace.id,
+        }
+        logger.warning("%s did not answer: %s", failure.model, reason(failure), extra=said)
 
 
 def reason(error: ProviderError) -> str:
@@ -295,7 +304,9 @@ async def general(
     info = model_info(llm.name)
     budget = Budget.for_model(info, settings)
     messages = (*recent(turns, budget.history), Turn("user", query.standalone))
-    request = with_sampling(Request(GENERAL_SYSTEM, messages, budget.generation), info, settings)
+    request = with_sampling(
+        Request(general_system(settings.house_rules.strip()), messages, budget.generation), info, settings
+    )
     with trace.stage("generate", model=llm.name) as stage:
         try:
             async with aclosing(_streamed(llm, request, trace)) as pieces:

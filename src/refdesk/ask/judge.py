@@ -85,14 +85,14 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     found = features(query, hits, table, retrieved.idf)
     # It has learned from questions for one thing. Whether a passage tells why, or what there is of it, words decide.
     if retrieved.readings and query.intent == "factual" and meaning(query.fullest).asks:
-        found["answered"] = max(one.answered for one in retrieved.readings.values())
-        found["relevant"] = max(one.relevant for one in retrieved.readings.values())
+        found["answered"] = max(reading.answered for reading in retrieved.readings.values())
+        found["relevant"] = max(reading.relevant for reading in retrieved.readings.values())
     missing = _missing(query, table)
     asked = question_words(asking_part(query.fullest)).sentence.names
     # What money it is asked in is no thing that must be named: reports write "$".
     names = [word for word in missing if (terms(word) or [""])[0] in asked and word not in CURRENCIES]
     opening = query.fullest.split()[0].strip("\"'“„«([")
-    return Relevance(probability(found), found, missing, tuple(one for one in names if one != opening))
+    return Relevance(probability(found), found, missing, tuple(name for name in names if name != opening))
 
 
 def probability(found: Mapping[str, float]) -> float:
@@ -181,7 +181,10 @@ def sufficiency(
     if not claims or not citations:
         return Sufficiency(is_sufficient=False, coverage_score=0.0, missing_aspects=relevance.missing_terms)
     titles = {passage.document.id: passage.document.title for passage in context.passages}
-    quoted = [f"{one.quote} {' '.join(one.heading_path)} {titles.get(one.document_id, '')}" for one in citations]
+    quoted = [
+        f"{citation.quote} {' '.join(citation.heading_path)} {titles.get(citation.document_id, '')}"
+        for citation in citations
+    ]
     held = read(" ".join(quoted))  # with the headings it stands under
     missing = _left_open(query, relevance, held)
     coverage = _coverage(query, held)
@@ -214,22 +217,22 @@ def nearest_topics(retrieved: Retrieved) -> tuple[str, ...]:
 # --- coverage --------------------------------------------------------------------------------------------------------
 
 
-def _coverage(query: Query, held: SentenceWords) -> float:
+def _coverage(query: Query, words: SentenceWords) -> float:
     question = question_words(query.fullest)
     weights = [FRAME_WEIGHT if question.frames(word) else 1.0 for word in question.words]
-    found = sum(w for word, w in zip(question.words, weights, strict=True) if _has(held, word))
+    found = sum(w for word, w in zip(question.words, weights, strict=True) if _has(words, word))
     return found / sum(weights) if weights else 0.0
 
 
-def _has(held: SentenceWords, word: str) -> bool:
+def _has(words: SentenceWords, word: str) -> bool:
     stem = (terms(word) or [word])[0]
-    if stem in held.terms:
+    if stem in words.terms:
         return True
     head = stem[: max(4, len(stem) - 2)]
-    return len(stem) >= 4 and any(term.startswith(head) for term in held.content)
+    return len(stem) >= 4 and any(term.startswith(head) for term in words.content)
 
 
-def _left_open(query: Query, relevance: Relevance, held: SentenceWords) -> tuple[str, ...]:
+def _left_open(query: Query, relevance: Relevance, words: SentenceWords) -> tuple[str, ...]:
     """Sides of a comparison, names and numbers that no quote holds; where the answer is doubtful, every word.
 
     A good answer may well say "weighs" where the question says "heavy".
@@ -238,10 +241,12 @@ def _left_open(query: Query, relevance: Relevance, held: SentenceWords) -> tuple
     sides = [
         part
         for part in query.parts
-        if not held.terms.intersection(query_terms(part)) or nowhere.intersection(query_terms(part))
+        if not words.terms.intersection(query_terms(part)) or nowhere.intersection(query_terms(part))
     ]
     question = question_words(query.fullest)
-    absent = typed(query, [one for one in question.words if terms(one)[0] in question.named and not _has(held, one)])
+    absent = typed(
+        query, [word for word in question.words if terms(word)[0] in question.named and not _has(words, word)]
+    )
     doubtful = relevance.missing_terms if relevance.probability < DOUBTFUL else ()
     covered = " ".join(sides).lower()
     found = dict.fromkeys((*absent, *doubtful))
@@ -281,13 +286,13 @@ def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confiden
         return _chosen_confidence(relevance, quotes[0].chance)
     found = right_features(relevance, quotes)
     score = min(_learned("read_right" if "answered" in relevance.features else "right", found), quotes[0].most)
+    if any(quote.evidence.chunk.kind == "table" for quote in quotes):  # which column of its row is meant is left open
+        score = min(score, ROWS)
     if found["unnamed"] > 0:
         score = min(score, HIGH - 0.001)
         return Confidence(
             round(score, 3), level(score), "the passage does not hold every name and number of the question"
         )
-    if any(quote.evidence.chunk.kind == "table" for quote in quotes):  # which column of its row is meant is left open
-        score = min(score, ROWS)
     return Confidence(round(score, 3), level(score), _standing(found, score))
 
 
@@ -377,8 +382,6 @@ def _count(number: int, noun: str) -> str:
 
 # --- what comes back? The answer put together from what the stages gave; also when there is none ---------------------
 
-# What goes into the answer beside its text: sources, related documents, questions to go on with.
-
 RELATED = 5  # documents that were found and not cited
 QUOTE = 200  # characters of a passage shown before the answer is written
 
@@ -386,7 +389,7 @@ QUOTE = 200  # characters of a passage shown before the answer is written
 def previews(context: Context) -> tuple[Citation, ...]:
     """What the answer will be written from, before any sentence of it is chosen."""
     found = []
-    for passage in context.passages:
+    for passage in (one for one in context.passages if one.resolution != "summary"):
         hit, chunk = passage.hit, passage.hit.chunk
         citation = Citation(
             marker=passage.number,
@@ -417,8 +420,8 @@ def sources(citations: Sequence[Citation], documents: dict[str, Document]) -> tu
             document_id,
             own[0].document_name,
             documents[document_id].title,
-            tuple(sorted({box.page for one in own for box in one.boxes} | {one.page for one in own})),
-            tuple(dict.fromkeys(one.marker for one in own)),
+            tuple(sorted({box.page for cited in own for box in cited.boxes} | {cited.page for cited in own})),
+            tuple(dict.fromkeys(cited.marker for cited in own)),
             documents[document_id].collection,
         )
         for document_id, own in found.items()
@@ -427,15 +430,15 @@ def sources(citations: Sequence[Citation], documents: dict[str, Document]) -> tu
 
 def related(retrieved: Retrieved, citations: Sequence[Citation]) -> tuple[Source, ...]:
     """Documents that were found and not cited, best first."""
-    cited = {one.document_id for one in citations}
+    cited = {citation.document_id for citation in citations}
     found: dict[str, list[Hit]] = {}
     for hit in (*retrieved.hits, *retrieved.considered):
         if hit.document.id not in cited:
             found.setdefault(hit.document.id, []).append(hit)
     return tuple(
-        Source(one.id, one.name, one.title, tuple(sorted({hit.page for hit in own})), collection=one.collection)
+        Source(about.id, about.name, about.title, tuple(sorted({hit.page for hit in own})), collection=about.collection)
         for own in list(found.values())[:RELATED]
-        for one in (own[0].document,)
+        for about in (own[0].document,)
     )
 
 
@@ -454,6 +457,7 @@ def begin(question: Question, query: Query, settings: Settings, trace: Trace) ->
         standalone_question=query.standalone,
         route=query.route,
         intent=query.intent,
+        intent_confidence=query.confidence,
         level=question.level,
         mode=question.mode,
         response_mode=question.response_mode,

@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+import threading
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
@@ -22,12 +24,15 @@ from refdesk.answer import (
     Citation,
     Confidence,
     Content,
+    Context,
     Done,
     Event,
     Failed,
+    Plan,
     Query,
     Question,
     Replace,
+    Retrieved,
     Sources,
     Spent,
     Turn,
@@ -104,9 +109,42 @@ logger = logging.getLogger("refdesk.ask")
 HANDED_IN = 20  # messages of a caller's own history: the last ten exchanges (seed 000)
 NEAREST = 5  # earlier questions a new one is compared with
 SUGGESTED = 3
-BESIDE = ("rewrite_model", "classify_model", "plan_model", "summarise")  # calls that no draft counts
+BESIDE = ("rewrite_model", "classify_model", "survey", "plan_model", "summarise")  # calls that no draft counts
 ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
 WITHOUT_MODEL = "small"  # the tier whose memory an answer without a model has
+
+
+# What was found and assembled a moment ago? Another level of checking or another model asks for the same passages.
+
+# Of settings and plans, what changes neither the hits nor the context. What is new counts until it stands here.
+ASIDE = ("answer.", "cache.", "conversation.", "ingest.", "llm.", "query.", "serve.")
+UNCHECKED: Mapping[str, Any] = {"verify": False, "reconcile": False, "ask_verifier": True, "ask_reconciler": True}
+UNWRITTEN: Mapping[str, Any] = {"reasoning": False, "template": "factual", "skipped": ()}
+
+
+class Recent:
+    """Values of the last questions of this process by their keys; the one that was used longest ago goes first."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> Any:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def put(self, key: str, value: Any, most: int) -> None:
+        with self._lock:
+            self._kept[key] = value
+            self._kept.move_to_end(key)
+            while len(self._kept) > most:
+                self._kept.popitem(last=False)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +163,8 @@ class AskPorts:
     notes: tuple[str, ...] = ()  # what every answer is to say, such as that a named model cannot be used
     reader: Reader = field(default_factory=NoReader)
     spent: Callable[[], Spent] = Spent  # what the last day's answers cost; blocking
+    recent_hits: Recent = field(default_factory=Recent)
+    recent_contexts: Recent = field(default_factory=Recent)
 
 
 class Keeper:
@@ -138,6 +178,7 @@ class Keeper:
         self.notes: list[str] = []  # what the reader of the answer should know, whoever answers
         self.turns = self._said_before()
         self._near_miss = ""
+        self._found_as = ""
         self._generation = desk.library.generation()
         self._names = " ".join([desk.embedder.name, *(_name(desk.models.role(role)) for role in ROLES)])
 
@@ -203,6 +244,45 @@ class Keeper:
         return (Sources(answer.citations), Content(answer.content), Done(answer))
 
     # meanwhile
+
+    async def hits(self, query: Query, plan: Plan, find: Callable[[], Awaitable[Retrieved]]) -> Retrieved:
+        """What the search gives, or gave a moment ago to the same question under the same settings of searching."""
+        self._found_as = self._search_key(query, replace(plan, **UNCHECKED, **UNWRITTEN))
+        with self._trace.stage("retrieve", **plan.sizes) as stage:
+            known: Retrieved | None = self._desk.recent_hits.get(self._found_as) if self._may_reuse else None
+            before = len(self._trace.stages)
+            found = await find() if known is None else known
+            # What a question reads of the vectors it notes in them: each has its own.
+            own = replace(found, sentence_vectors=type(found.sentence_vectors)(found.sentence_vectors))  # type: ignore
+            is_whole = not any(one.error for one in self._trace.stages[before:])
+            if known is None and is_whole and self._may_reuse:
+                self._desk.recent_hits.put(self._found_as, own, self._desk.settings.cache_hits_entries)
+            stage.gave(**found.sizes, cached=known is not None)
+        return found if known is None else own
+
+    def context(self, plan: Plan, budget: object, make: Callable[[], Context]) -> Context:
+        """What is assembled of the hits, or was a moment ago with as much room."""
+        if not self._may_reuse:
+            return make()
+        room = (replace(plan, **UNCHECKED, **UNWRITTEN), budget, self._question.max_context_chars)
+        key = f"{self._found_as} {room!r}"
+        context: Context | None = self._desk.recent_contexts.get(key)
+        if context is None:
+            context = make()
+            self._desk.recent_contexts.put(key, context, self._desk.settings.cache_context_entries)
+        return context
+
+    @property
+    def _may_reuse(self) -> bool:
+        return self._question.use_cache
+
+    def _search_key(self, query: Query, plan: Plan) -> str:
+        settings = [(name, value) for name, value, _ in self._desk.settings.items() if not name.startswith(ASIDE)]
+        asked = (query.question, query.standalone, query.beside, query.route, query.intent, query.parts, query.terms)
+        said = [(turn.role, turn.content) for turn in self.turns]
+        names = (self._names, self._desk.reranker.name, self._desk.reader.name)
+        key = repr((self._generation, asked, _scope(self._question.scope), plan, settings, names, said))
+        return hashlib.blake2b(key.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
     async def memory(self, budget_tokens: int) -> tuple[Turn, ...]:
         """What a model is given of the conversation: a summary of what is long ago, then the last exchanges."""
@@ -318,7 +398,7 @@ async def keep_stopped(question: Question, desk: AskPorts, trace: Trace, shown: 
         id=trace.id,
         question=question.text,
         content=content,
-        citations=tuple(one for one in shown.citations if f"[{one.marker}]" in content),
+        citations=tuple(citation for citation in shown.citations if f"[{citation.marker}]" in content),
         confidence=Confidence(0.0, "low", REASON),
         standalone_question=question.text,
         level=question.level,

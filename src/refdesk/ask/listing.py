@@ -18,14 +18,15 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from refdesk.answer import Context, Passage, Query, Retrieved
 from refdesk.ask.classify import without_frame
-from refdesk.ask.sentences import ENDS, FRAME, ScoredSentence, SentenceTable, sentence_text, tabulate
+from refdesk.ask.sentences import FRAME, ScoredSentence, SentenceTable, sentence_text, tabulate
 from refdesk.ask.wording import CELLS, Wanted, read, table_header
 from refdesk.document_names import match_names
+from refdesk.key_sentences import key_sentences, says_something, telling_chunks
 from refdesk.library import LibraryReader
+from refdesk.summaries import TreeNode
 from refdesk.terms import query_terms, terms
 from refdesk.text import word_set
 from refdesk.types import Chunk, Document, Hit, Reading, Scope
@@ -143,7 +144,7 @@ def _items(lines: Sequence[_ListLine], at: int, first: Mark) -> tuple[list[tuple
         elif not line.begins_block and items and (mark is None or mark.sort != first.sort):
             items[-1].append(line.place)  # the item goes on, perhaps with a list of its own
         elif stop := _resumes(lines, at, first, number + len(items)):
-            items[-1] += [one.place for one in lines[at:stop]]
+            items[-1] += [line.place for line in lines[at:stop]]
             at = stop
             continue
         else:
@@ -206,7 +207,7 @@ def chosen_list(
     `best` is the sentence that answers best: what it says in prose is not given up for a list that fits less.
     """
     found: list[tuple[float, ChosenList]] = []
-    answered = max((one.answered for one in retrieved.readings.values()), default=-math.inf)
+    answered = max((reading.answered for reading in retrieved.readings.values()), default=-math.inf)
     for passage in context.passages:
         chunks = passage.chunks
         table = _tabulated(query, passage, retrieved)
@@ -252,9 +253,9 @@ def _asked_for(chunks: Sequence[Chunk], rows: Sequence[Place], query: Query) -> 
     return [place for place in rows if worth[place] == best]
 
 
-def _read(one: Listing, chunks: Sequence[Chunk], readings: Mapping[int, Reading]) -> Reading | None:
+def _read(listing: Listing, chunks: Sequence[Chunk], readings: Mapping[int, Reading]) -> Reading | None:
     """What was read of the part that introduces it, else of its items."""
-    places = [one.lead or one.heading or one.items[0][0], *(item[0] for item in one.items)]
+    places = [listing.lead or listing.heading or listing.items[0][0], *(item[0] for item in listing.items)]
     own = [readings[chunks[place.chunk].id] for place in places if chunks[place.chunk].id in readings]
     return max(own, key=lambda reading: reading.answered, default=None)
 
@@ -268,9 +269,11 @@ def _tabulated(query: Query, passage: Passage, retrieved: Retrieved) -> Sentence
     return tabulate(query, placed, retrieved.sentence_vectors, retrieved.idf, documents)
 
 
-def _fit(one: Listing, table: SentenceTable, chunks: Sequence[Chunk]) -> float:
+def _fit(listing: Listing, table: SentenceTable, chunks: Sequence[Chunk]) -> float:
     """The share of the question's words that it and its introduction hold, and how near its nearest sentence is."""
-    places = [place for place in (one.heading, one.lead, *(item[0] for item in one.items)) if place is not None]
+    places = [
+        place for place in (listing.heading, listing.lead, *(item[0] for item in listing.items)) if place is not None
+    ]
     rows = [_row(place, chunks) for place in places]
     return _worth(table, rows)
 
@@ -285,36 +288,23 @@ def _row(place: Place, chunks: Sequence[Chunk]) -> int:
 
 
 def _is_less(
-    one: Listing, fit: float, best: ScoredSentence | None, table: SentenceTable, chunks: Sequence[Chunk]
+    listing: Listing, fit: float, best: ScoredSentence | None, table: SentenceTable, chunks: Sequence[Chunk]
 ) -> bool:
     """Does a sentence beside the list, which it does not introduce, say it better?"""
     if best is None or best.chunk.id not in {chunk.id for chunk in chunks}:
         return False
     place = Place(next(at for at, chunk in enumerate(chunks) if chunk.id == best.chunk.id), best.sentence)
-    own = {one.heading, one.lead, *(place for item in one.items for place in item)}
+    own = {listing.heading, listing.lead, *(place for item in listing.items for place in item)}
     return place not in own and fit < _worth(table, [_row(place, chunks)])
 
 
 # --- what does a document say, in a few sentences? --------------------------------------------------------------------
 
-MOST_SENTENCES = 6
-FEW_SECTIONS = 3  # of so many or fewer, each may give two sentences
-SHORTEST, LONGEST = 5, 45  # words of a sentence that says something, and that is read at once
-DOCUMENT = 0.5  # what nearness to the whole document counts beside nearness to the section
-EARLY = (0.2, 0.1)  # for the first two sentences of a section: they say what it is about
+MOST_SECTIONS = 12  # that are told of one by one
 NAMED = 0.5  # share of the words of a question, its frame aside, that the document's name and title hold
-MOST_NAMES = 0.5  # share of the words of a sentence that are names or numbers
-LONG = 20  # pages of a document whose first page is a cover
-LIKE = 0.85  # cosine of two sentences of which one is enough
-REFERRING = 0.5  # share of a passage's sentences that name years, pages and initials: a list of references
-LEAST_HALVED = 8  # sentences of a part that is long enough to be two
-PROSE = ("text", "list", "glossary")
 
-Placed = tuple[Chunk, int]  # a chunk and a place among its sentences
 
 _ORDERS = frozenset(terms(" ".join(word_set("words", "cache: orders") | FRAME)))
-_REFERENCE = re.compile(r"\((?:19|20)\d\d[a-z]?\)|\bet al\.|\bpp?\. ?\d|\bpages \d|\bvol\.|\bdoi\b|https?://|\^ ")
-_ADDRESS = re.compile(r"\S@\S|https?://|www\.")
 
 
 def named_document(query: Query, retrieved: Retrieved, library: LibraryReader, scope: Scope) -> Document | None:
@@ -327,8 +317,12 @@ def named_document(query: Query, retrieved: Retrieved, library: LibraryReader, s
         worth[hit.document.id] = worth.get(hit.document.id, 0.0) + hit.score
     subject = frozenset(query_terms(without_frame(query.fullest, "summary"))) - _ORDERS
     found = match_names(query.fullest, documents, long=1)
-    shares = {one.id: len(subject & _label(one)) / max(1, len(subject)) for one in documents}
-    likely = [one for one in documents if one.id in found or (one.id in worth and shares[one.id] >= NAMED)]
+    shares = {document.id: len(subject & _label(document)) / max(1, len(subject)) for document in documents}
+    likely = [
+        document
+        for document in documents
+        if document.id in found or (document.id in worth and shares[document.id] >= NAMED)
+    ]
     # Of several that are named alike, as the reports of one company, the newest.
     return max(
         likely,
@@ -345,16 +339,21 @@ def _label(document: Document) -> frozenset[str]:
 # --- its key sentences -----------------------------------------------------------------------------------------------
 
 
-def summed_up(query: Query, retrieved: Retrieved, library: LibraryReader, scope: Scope) -> Retrieved:
-    """What is read of the document that is named: the chunks of its key sentences; as it was where none is named."""
+def summed_up(
+    query: Query, retrieved: Retrieved, library: LibraryReader, scope: Scope, *, for_model: bool = False
+) -> Retrieved:
+    """What is read of the document that is named: the chunks of its key sentences; as it was where none is named.
+
+    Where a tree was built, section by section. `for_model`: only then, and only what is read.
+    """
     document = named_document(query, retrieved, library, scope)
-    if document is None:
+    sections = library.sections([document.id]) if document is not None else []
+    if document is None or (for_model and len(sections) < 2):
         return retrieved
-    has_cover = document.page_count > LONG
-    every = library.document_chunks(document.id)
-    chunks = [chunk for chunk in every if chunk.kind in PROSE and not (has_cover and chunk.page == 1)]
+    chunks = telling_chunks(document, library.document_chunks(document.id))
     vectors = library.sentence_vectors([chunk.id for chunk in chunks])
-    keys = key_sentences(chunks, vectors)
+    told = by_section(sections, chunks)
+    keys = [(chunk.id, place) for _, chunk, place in told] or key_sentences(chunks, vectors)
     by_id = {chunk.id: chunk for chunk in chunks}
     known = {hit.chunk.id: hit for hit in (*retrieved.considered, *retrieved.hits)}
     hits = [
@@ -364,103 +363,19 @@ def summed_up(query: Query, retrieved: Retrieved, library: LibraryReader, scope:
     if not hits:
         return retrieved
     own = {**retrieved.sentence_vectors, **{hit.chunk.id: vectors[hit.chunk.id] for hit in hits}}
-    return replace(retrieved, hits=tuple(hits), sentence_vectors=own, key_sentences=tuple(keys), readings={})
+    read = replace(retrieved, hits=tuple(hits), sentence_vectors=own)
+    titles = tuple(title for title, _, _ in told)
+    return read if for_model else replace(read, key_sentences=tuple(keys), key_titles=titles, readings={})
 
 
-def key_sentences(chunks: Sequence[Chunk], vectors: Mapping[int, NDArray[np.int8]]) -> list[tuple[int, int]]:
-    """(chunk id, sentence) of each, in the document's order."""
-    sections = [own for own in _sections(chunks) if not _refers(own)]
-    usable = [[place for place in own if _says_something(*place)] for own in sections]
-    usable = [own for own in usable if own]
-    if not usable:
-        return []
-    matrices = [np.stack([_unit(vectors, chunk, place) for chunk, place in own]) for own in usable]
-    middle = _mean(np.stack([_mean(matrix) for matrix in matrices]))
-    ranked: list[list[tuple[float, Chunk, int, NDArray[Any]]]] = []
-    for own, matrix in zip(usable, matrices, strict=True):
-        worth = matrix @ _mean(matrix) + DOCUMENT * (matrix @ middle)
-        worth[: len(EARLY)] += EARLY[: len(worth)]
-        order = np.argsort(-worth)
-        ranked.append([(float(worth[at]), *own[at], matrix[at]) for at in order.tolist()])
-    chosen = _chosen(ranked, middle)
-    return [(chunk.id, place) for chunk, place, _ in sorted(chosen, key=lambda one: (one[0].sequence, one[1]))]
-
-
-def _chosen(
-    ranked: Sequence[Sequence[tuple[float, Chunk, int, NDArray[Any]]]], middle: NDArray[Any]
-) -> list[tuple[Chunk, int, NDArray[Any]]]:
-    """The best of the sections that say most of what the document says; none says it twice."""
-    order = sorted(range(len(ranked)), key=lambda at: -float(ranked[at][0][3] @ middle))
-    chosen: list[tuple[Chunk, int, NDArray[Any]]] = []
-    for turn in range(2 if len(ranked) <= FEW_SECTIONS else 1):
-        for at in order:
-            for _, chunk, place, vector in ranked[at][turn:]:
-                if len(chosen) < MOST_SENTENCES and all(float(vector @ other) < LIKE for *_, other in chosen):
-                    chosen.append((chunk, place, vector))
-                    break
-    return chosen
-
-
-def _sections(chunks: Sequence[Chunk]) -> list[list[Placed]]:
-    """The sentences by the headings that divide the document, in as many parts as are wanted, if it can be."""
-    deepest = max((len(chunk.heading_path) for chunk in chunks), default=0)
-    found: list[list[Placed]] = []
-    for depth in range(deepest + 1):
-        by_path: dict[tuple[str, ...], list[Placed]] = {}
-        for chunk in chunks:
-            by_path.setdefault(chunk.heading_path[:depth], []).extend((chunk, s) for s in range(len(chunk.sentences)))
-        found = list(by_path.values())
-        if len(found) >= MOST_SENTENCES:
-            return found
-    found = [part for own in found for part in _under_headings(own)]  # small sections stand in one chunk
-    while len(found) < MOST_SENTENCES and max(map(len, found), default=0) >= LEAST_HALVED:  # few headings
-        longest = max(range(len(found)), key=lambda at: len(found[at]))
-        own = found[longest]
-        found[longest : longest + 1] = [own[: len(own) // 2], own[len(own) // 2 :]]
-    return found
-
-
-def _under_headings(own: Sequence[Placed]) -> list[list[Placed]]:
-    """Cut where a block begins that nothing ends: a heading."""
-    found: list[list[Placed]] = [[]]
-    for chunk, place in own:
-        start, end = chunk.sentences[place][:2]
-        begins = place == 0 or "\n\n" in chunk.text[chunk.sentences[place - 1].end : start]
-        if begins and chunk.text[start:end].rstrip()[-1:] not in ENDS:
-            found.append([])
-        found[-1].append((chunk, place))
-    return [part for part in found if part]
-
-
-def _refers(own: Sequence[Placed]) -> bool:
-    """Is it a list of what the document refers to?"""
-    texts = [chunk.text[slice(*chunk.sentences[place][:2])] for chunk, place in own]
-    refer = [_REFERENCE.search(text) is not None or _is_mostly_names(text.split()) for text in texts]
-    return sum(refer) > REFERRING * len(texts)
-
-
-def _is_mostly_names(words: Sequence[str]) -> bool:
-    """`Skerry Technical Report SI-TR-017, 2021.`"""
-    return sum(not word[:1].islower() for word in words) >= MOST_NAMES * len(words)
-
-
-def _says_something(chunk: Chunk, place: int) -> bool:
-    """A whole sentence that can be understood alone: no heading, author, address, question or lead-in."""
-    start, end = chunk.sentences[place][:2]
-    text = " ".join(chunk.text[start:end].split())
-    words = text.split()
-    is_whole = text[-1:] in ".!。！" and SHORTEST <= len(words) <= LONGEST and text[:1].isupper()
-    return is_whole and not _is_mostly_names(words) and not _ADDRESS.search(text) and not read(text).begins_with_pronoun
-
-
-def _unit(vectors: Mapping[int, NDArray[np.int8]], chunk: Chunk, place: int) -> NDArray[Any]:
-    rows = vectors.get(chunk.id)
-    if rows is None or place >= len(rows):
-        return np.zeros(1 if not vectors else len(next(iter(vectors.values()))[0]), dtype=np.float32)
-    found: NDArray[Any] = rows[place].astype(np.float32)
-    return found / max(float(np.linalg.norm(found)), 1e-6)
-
-
-def _mean(matrix: NDArray[Any]) -> NDArray[Any]:
-    found: NDArray[Any] = matrix.mean(axis=0)
-    return found / max(float(np.linalg.norm(found)), 1e-6)
+def by_section(sections: Sequence[TreeNode], chunks: Sequence[Chunk]) -> list[tuple[str, Chunk, int]]:
+    """(title, chunk, sentence) of the sections that say something; of very many, the longest. None of one or none."""
+    by_sequence = {chunk.sequence: chunk for chunk in chunks}
+    found = []
+    for node in sections:
+        said = [(by_sequence[one.sequence], one.sentence) for one in node.proofs if one.sequence in by_sequence]
+        if whole := [(chunk, place) for chunk, place in said if says_something(chunk, place)]:
+            found.append((node.sequences[1] - node.sequences[0], node.title, *whole[0]))
+    longest = sorted(range(len(found)), key=lambda place: -found[place][0])[:MOST_SECTIONS]
+    told = [found[place][1:] for place in sorted(longest)]
+    return told if len(told) > 1 else []

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from refdesk.answer import Context
 from refdesk.ask.citations import FENCE, LONGEST, CitationResolver, closes_fence, outside_code, run_length, span_end
 from refdesk.prompts import NOT_IN_DOCUMENTS
-from refdesk.text import Range, sentences
+from refdesk.text import Range, sentences, title_lines
 
 # What has been shown of an answer, and what waits until the next character is known?
 
@@ -507,7 +507,7 @@ def statements(content: str) -> list[ClaimText]:
         ranges = [(start, end)] if is_row else _sentences(content, start, end)
         for low, high in ranges:
             text = _bare(content[low:high], visible[low:high])
-            markers = tuple(dict.fromkeys(int(one) for one in MARKER.findall(visible[low:high])))
+            markers = tuple(dict.fromkeys(int(marker) for marker in MARKER.findall(visible[low:high])))
             if _claims_something(text, bool(markers)):
                 found.append(ClaimText(text, low, high, markers))
     return found
@@ -523,6 +523,7 @@ def _blocks(content: str) -> Iterator[tuple[int, int, bool]]:
     fence, opened = "", None
     position = 0
     lines = content.split("\n")
+    titles = title_lines(lines)
     for number, line in enumerate(lines):
         start, position = position, position + len(line) + 1
         border = _FENCE.match(line)
@@ -537,14 +538,15 @@ def _blocks(content: str) -> Iterator[tuple[int, int, bool]]:
             continue
         item = _ITEM.match(line)
         is_row = line.count("|") > 1 and line.strip().startswith("|")
-        breaks = not line.strip() or item or is_row or _HEADING.match(line) or _TABLE_LINE.match(line)
+        is_heading = number in titles or _HEADING.match(line) is not None
+        breaks = not line.strip() or item or is_row or is_heading or _TABLE_LINE.match(line)
         if breaks and opened is not None:
             yield opened, start, False
             opened = None
         following = lines[number + 1] if number + 1 < len(lines) else ""
         if is_row and not _TABLE_LINE.match(line) and not _TABLE_LINE.match(following):
             yield start + len(line) - len(line.lstrip()), start + len(line.rstrip()), True
-        elif item and not _HEADING.match(line[item.end() :]):
+        elif item and not is_heading and not _HEADING.match(line[item.end() :]):
             opened = start + item.end()
         elif not breaks and opened is None:
             opened = start

@@ -76,7 +76,7 @@ def read_plan(reply: Mapping[str, Any], question: str, tables: Sequence[FoundTab
     filters = reply.get("filters", [])
     if operation not in PLAN_OPERATIONS or operation == "none" or rows is None or columns is None:
         return None
-    if not isinstance(filters, list) or not all(isinstance(one, dict) for one in filters):
+    if not isinstance(filters, list) or not all(isinstance(filter_, dict) for filter_ in filters):
         return None
     chosen, asked = tables[number - 1], AskedWords(question)
     table = table_of(chosen.table)
@@ -122,8 +122,8 @@ class _Reading:
                 return None
             named = tuple(place for place in places if place is not None)
             conditions.append(Selection(named, "any", self._mask(" ".join(names)), 1.0, 0))
-        for one in filters:
-            condition = self._filter(one)
+        for filter_ in filters:
+            condition = self._filter(filter_)
             if condition is None:
                 return None
             conditions.append(condition)
@@ -231,7 +231,7 @@ class _Reading:
         if len(rows) == 2 and len(columns) == 1:
             view, places, column = self.view, tuple(rows), columns[0]
         elif len(rows) == 1 and len(columns) == 2 and 0 not in columns and (turned := self._turned()) is not None:
-            view, places, column = turned, tuple(one - 1 for one in columns), rows[0] + 1
+            view, places, column = turned, tuple(column - 1 for column in columns), rows[0] + 1
         else:
             return None
         above, below = (view.number(place, column) for place in places)
@@ -267,8 +267,8 @@ def _texts(found: Any) -> list[str] | None:
     return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else None
 
 
-def _same(one: str, other: str) -> bool:
-    return terms(one) == terms(other) and bool(one.strip())
+def _same(text: str, other: str) -> bool:
+    return terms(text) == terms(other) and bool(text.strip())
 
 
 def _short(text: str) -> str:
@@ -328,15 +328,15 @@ def cited_tables(context: Context, order: Sequence[int], library: LibraryReader)
 
 def check_numbers(claim: str, tables: Sequence[StoredTable], text: str) -> NumberCheck:
     """`text`: all of the cited passages. Nothing is said where no row of the tables is what the claim speaks of."""
-    stated = [one for one in figures(claim) if one.kind == "number" and not one.weak]
+    stated = [figure for figure in figures(claim) if figure.kind == "number" and not figure.weak]
     if not stated or not tables:
         return NumberCheck()
     cells = list(_cells_of(claim, tables))
     if not cells:
         return NumberCheck()
     # "Deferred tax (note 16)": the 16 is part of a name, and no cell has it.
-    names = [one for label in {cell.label for cell in cells} for one in figures(label)]
-    stated = [one for one in stated if not any(agrees(one, other) for other in names)]
+    names = [figure for label in {cell.label for cell in cells} for figure in figures(label)]
+    stated = [quantity for quantity in stated if not any(agrees(quantity, other) for other in names)]
     return _Check(claim, stated, cells, text).result() if stated else NumberCheck()
 
 
@@ -350,40 +350,44 @@ class _Check:
         self.timely = [cell for cell in cells if cell.is_asked or cell.is_of is None] if self.asked else cells
         self.direction = direction(claim)
         self.computed: dict[Quantity, tuple[str, tuple[_Cell, ...]]] = {}
-        for one in stated:
-            if not self._given(one, self.timely) and (found := self._recomputed(one)) is not None:
-                self.computed[one] = found
+        for quantity in stated:
+            if not self._given(quantity, self.timely) and (found := self._recomputed(quantity)) is not None:
+                self.computed[quantity] = found
 
     def result(self) -> NumberCheck:
         proved: list[Range] = []
         wrong, missing = [], []
-        for one in self.stated:
-            shown = self.claim[one.start : one.end].strip()
-            if self._given(one, self.timely) or one in self.computed or self._explains(one):
-                proved.append((one.start, one.end))
-            elif (instead := self._instead(one)) is not None:
+        for quantity in self.stated:
+            shown = self.claim[quantity.start : quantity.end].strip()
+            if self._given(quantity, self.timely) or quantity in self.computed or self._explains(quantity):
+                proved.append((quantity.start, quantity.end))
+            elif (instead := self._instead(quantity)) is not None:
                 wrong.append(f"says {shown} where {instead}")
-            elif not self._given(one, self.cells) and not self._is_said(one):
+            elif not self._given(quantity, self.cells) and not self._is_said(quantity):
                 missing.append(f"no cell gives {shown}, and none that it cites are computed to it")
         if proved:
-            proved += [(one.start, one.end) for one in figures(self.claim) if one.kind == "date" and self._dates(one)]
+            proved += [
+                (figure.start, figure.end)
+                for figure in figures(self.claim)
+                if figure.kind == "date" and self._dates(figure)
+            ]
         return NumberCheck(
             tuple(proved), tuple(text for text, _ in self.computed.values()), tuple(wrong), tuple(missing)
         )
 
-    def _given(self, one: Quantity, cells: Sequence[_Cell]) -> list[_Cell]:
-        return [cell for cell in cells if cell.quantity is not None and _is_same(one, cell, self.direction)]
+    def _given(self, quantity: Quantity, cells: Sequence[_Cell]) -> list[_Cell]:
+        return [cell for cell in cells if cell.quantity is not None and _is_same(quantity, cell, self.direction)]
 
-    def _dates(self, one: Quantity) -> bool:
-        return any(cell.is_of is not None and any(map(cell.is_of, one.when)) for cell in self.cells)
+    def _dates(self, quantity: Quantity) -> bool:
+        return any(cell.is_of is not None and any(map(cell.is_of, quantity.when)) for cell in self.cells)
 
-    def _is_said(self, one: Quantity) -> bool:
-        return any(agrees(one, other) for other in figures(self.text) if other.kind == "number")
+    def _is_said(self, quantity: Quantity) -> bool:
+        return any(agrees(quantity, other) for other in figures(self.text) if other.kind == "number")
 
-    def _explains(self, one: Quantity) -> bool:
+    def _explains(self, quantity: Quantity) -> bool:
         """It is what another number of the claim was computed from: "27 % more than the 1,146 of the year before"."""
         used = [cell for _, cells in self.computed.values() for cell in cells]
-        return bool(self._given(one, used))
+        return bool(self._given(quantity, used))
 
     def _pairs(self) -> Iterator[tuple[_Cell, _Cell]]:
         """Two cells of one row, or of one column; one of them of the period that the claim names, if it names any."""
@@ -392,33 +396,33 @@ class _Check:
             if is_beside and (not self.asked or first.is_asked or second.is_asked):
                 yield first, second
 
-    def _recomputed(self, one: Quantity) -> tuple[str, tuple[_Cell, ...]] | None:
-        shown = self.claim[one.start : one.end].strip()
+    def _recomputed(self, quantity: Quantity) -> tuple[str, tuple[_Cell, ...]] | None:
+        shown = self.claim[quantity.start : quantity.end].strip()
         for first, second in self._pairs():
-            for value, formula, is_change in _derived(first, second, one):
+            for value, formula, is_change in _derived(first, second, quantity):
                 turned = is_change and self.direction and (value < 0) != (self.direction == "fall") and value
-                if not turned and abs(abs(one.value) - abs(value)) <= 0.5 * one.step * (1 + 1e-9):
+                if not turned and abs(abs(quantity.value) - abs(value)) <= 0.5 * quantity.step * (1 + 1e-9):
                     return f"{shown} is {formula}", (first, second)
         return None
 
-    def _instead(self, one: Quantity) -> str | None:
+    def _instead(self, quantity: Quantity) -> str | None:
         """What the cells say in its place, where there can be no doubt which cell that is."""
         rows = {(cell.table, cell.row) for cell in self.cells}
-        if one.unit in SHARES and self.direction and len(rows) == 1 and not self._is_said(one):
-            return self._change(one)
-        if one.unit in SHARES or len({cell.label for cell in self.cells}) != 1 or len(self.asked) != 1:
+        if quantity.unit in SHARES and self.direction and len(rows) == 1 and not self._is_said(quantity):
+            return self._change(quantity)
+        if quantity.unit in SHARES or len({cell.label for cell in self.cells}) != 1 or len(self.asked) != 1:
             return None
         (cell,) = self.asked
         is_alone = sum(other.unit not in SHARES for other in self.stated) == 1
-        is_elsewhere = bool(self._given(one, self.cells))  # the number of another year
-        if not is_alone or not (is_elsewhere or not self._is_said(one)):
+        is_elsewhere = bool(self._given(quantity, self.cells))  # the number of another year
+        if not is_alone or not (is_elsewhere or not self._is_said(quantity)):
             return None
         unit = cell.quantity.unit if cell.quantity is not None else ""
-        if one.unit and unit and one.unit != unit:
+        if quantity.unit and unit and quantity.unit != unit:
             return None
         return f"the cell of {cell.name} says {cell.text}"
 
-    def _change(self, one: Quantity) -> str | None:
+    def _change(self, quantity: Quantity) -> str | None:
         """From the only other period of the row, or between the two that the claim names."""
         asked, others = self.asked, [cell for cell in self.cells if not cell.is_asked]
         if len(asked) == 2:
@@ -433,22 +437,22 @@ class _Check:
         return f"{first.text} of {first.name} and {second.text} of {second.head} are a change of {change:.1f} %"
 
 
-def _derived(first: _Cell, second: _Cell, one: Quantity) -> Iterator[tuple[float, str, bool]]:
+def _derived(first: _Cell, second: _Cell, quantity: Quantity) -> Iterator[tuple[float, str, bool]]:
     """(value, formula, whether it is a change) of what two cells may be computed to, in the unit of the number."""
     a, b = first.value, second.value
     is_share = _unit(first) in SHARES and _unit(second) in SHARES
-    if one.unit in SHARES:
+    if quantity.unit in SHARES:
         if b:
             yield (a - b) / abs(b) * 100, f"({first.text} − {second.text}) / {second.text}", True
             yield a / b * 100, f"{first.text} / {second.text}", False
         if is_share:
             yield a - b, f"{first.text} − {second.text}", True
         return
-    if one.unit and {one.unit} - {_unit(first), _unit(second), ""} and (_unit(first) or _unit(second)):
+    if quantity.unit and {quantity.unit} - {_unit(first), _unit(second), ""} and (_unit(first) or _unit(second)):
         return
     yield a - b, f"{first.text} − {second.text}", True
     yield a + b, f"{first.text} + {second.text}", False
-    if b and not one.unit:
+    if b and not quantity.unit:
         yield a / b, f"{first.text} / {second.text}", False
 
 
@@ -456,19 +460,28 @@ def _unit(cell: _Cell) -> str:
     return cell.quantity.unit if cell.quantity is not None else ""
 
 
-def _is_same(one: Quantity, cell: _Cell, way: str) -> bool:
+def _is_same(quantity: Quantity, cell: _Cell, way: str) -> bool:
     held = cell.quantity
     if held is None:
         return False
-    if agrees(one, held) or (way == "fall" and agrees(one, _positive(held))):
+    if agrees(quantity, held) or (way == "fall" and agrees(quantity, _positive(held))):
         return True
     # "82,959" of a table in millions, where the claim does not say so
     plain = figures(shown_value(cell.text, "", ""))
-    return bool(plain) and not one.unit and agrees(one, plain[0])
+    return bool(plain) and not quantity.unit and agrees(quantity, plain[0])
 
 
-def _positive(one: Quantity) -> Quantity:
-    return Quantity(one.kind, one.text, one.start, one.end, abs(one.value), one.step, one.unit, abs(one.bare))
+def _positive(quantity: Quantity) -> Quantity:
+    return Quantity(
+        quantity.kind,
+        quantity.text,
+        quantity.start,
+        quantity.end,
+        abs(quantity.value),
+        quantity.step,
+        quantity.unit,
+        abs(quantity.bare),
+    )
 
 
 # --- which cells does a claim speak of? -------------------------------------------------------------------------------
@@ -476,7 +489,7 @@ def _positive(one: Quantity) -> Quantity:
 
 def _cells_of(claim: str, tables: Sequence[StoredTable]) -> Iterator[_Cell]:
     stems = frozenset(terms(claim))
-    dates = [when for one in figures(claim) if one.kind == "date" for when in one.when if when.year]
+    dates = [when for figure in figures(claim) if figure.kind == "date" for when in figure.when if when.year]
     for number, table in enumerate(tables):
         grid = _grid(table)
         rows = _named_rows(grid, stems)
@@ -523,7 +536,7 @@ def _period_of(cell: StoredCell, head: str) -> Callable[[When], bool] | None:
             return not (when.quarter and period.quarter) or when.quarter == period.quarter
 
         return is_of
-    held = [when for one in figures(head) if one.kind == "date" for when in one.when]
+    held = [when for figure in figures(head) if figure.kind == "date" for when in figure.when]
     return (lambda when: any(other.covers(when) for other in held)) if held else None
 
 

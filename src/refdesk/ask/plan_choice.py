@@ -274,8 +274,8 @@ def plans_over(
     """The best plans of every table that may answer; `number` is the chance that the question asks for one."""
     asked = _Asked(text, idf, number)
     names, meant = _of_what_is_named(text, candidates)
-    known = frozenset(stem for one in meant for stem in document_words(one.document, text))
-    others = renamed(text, [one.table for one in meant], known, unknown | names, reader)
+    known = frozenset(stem for table in meant for stem in document_words(table.document, text))
+    others = renamed(text, [table.table for table in meant], known, unknown | names, reader)
     read = [(one, rows) for one, rows in zip(meant, others, strict=True) if rows or not names]
     ranked = sorted(read, key=lambda pair: asked.worth(*pair), reverse=True)[:MOST_TABLES]
     asked.named = asked.weights.keys() & {stem for one, _ in ranked for stem in document_words(one.document, text)}
@@ -294,9 +294,9 @@ def _of_what_is_named(text: str, candidates: Iterable[FoundTable]) -> tuple[Set[
     said = question_words(clause)
     names = said.sentence.names - times
     held = [
-        (sum(name in around or name in vocabulary(one.table) for name in names), one)
-        for one in candidates
-        for around in [context_words(one, text)]
+        (sum(name in around or name in vocabulary(candidate.table) for name in names), candidate)
+        for candidate in candidates
+        for around in [context_words(candidate, text)]
     ]
     most = max((count for count, _ in held), default=0)
     sure = said.named - said.sentence.numbers - times  # any word may begin a question with a capital
@@ -421,9 +421,9 @@ class _Asked:
                 is_then,
                 bool(when) and bool(self.years) and not is_then,
                 bool(when) and not self.years,
-                any(self.when.length and one.length and one.length != self.when.length for one in when),
-                self.asks_of_day and any(one.months for one in when),
-                self.asks_of_day and any(one.end and not one.months for one in when),
+                any(self.when.length and period.length and period.length != self.when.length for period in when),
+                self.asks_of_day and any(period.months for period in when),
+                self.asks_of_day and any(period.end and not period.months for period in when),
                 is_percent and not self.says_percent,
                 is_percent and self.says_percent,
                 form.is_assumed,
@@ -435,8 +435,8 @@ class _Asked:
     def _asks_of(self, when: Sequence[TablePeriod]) -> bool:
         """Are these the times that the question names?"""
         if self.when:
-            return all(one.is_of(self.when) for one in when)
-        return bool(self.years) and {one.year for one in when} <= self.years
+            return all(period.is_of(self.when) for period in when)
+        return bool(self.years) and {period.year for period in when} <= self.years
 
 
 def _unsaid(stems: frozenset[str], said: Set[str]) -> float:

@@ -111,7 +111,7 @@ class _Maker:
                 if sum(len(rows) for key, rows in matched.items() if _fit(key) == _fit((mask, quality))) <= MOST_ANY:
                     keep((row,), mask, quality, column)
             full = {mask: rows for (mask, quality), rows in matched.items() if quality >= 1}
-            for mask, rows in itertools.islice(sorted(full.items(), key=lambda one: one[1][0]), 6):
+            for mask, rows in itertools.islice(sorted(full.items(), key=lambda item: item[1][0]), 6):
                 keep(rows, mask, 1.0, column)
             if 1 < sum(map(len, full.values())) <= MOST_ANY:
                 keep(view.merged(full.values()), _union(full), 1.0, column, "any")
@@ -132,7 +132,7 @@ class _Maker:
     def _ranked(self, matched: Matched) -> list[tuple[int, int, float]]:
         """The rows that match best, each with its words and its share of them."""
         rows = [(row, *key) for key, rows in matched.items() for row in rows[:MOST_BEST]]
-        return sorted(rows, key=lambda one: (*_fit(one[1:]), one[0]))[:MOST_BEST]
+        return sorted(rows, key=lambda row: (*_fit(row[1:]), row[0]))[:MOST_BEST]
 
     def _one_each(self, matched: Matched) -> Rows:
         """The best row for every word that tells rows apart, in the order of the question: "in 2018 and 2019"."""
@@ -187,9 +187,11 @@ class _Maker:
             # Who names a region and a year asks for the rows of both, not for all of the region.
             conditions += self._together()
             # "Staff number 1234" is as full a reading as all above it, to which the name of the column adds.
-            full = {one: one.mask | self.masks[one.by] for one in conditions}
+            full = {condition: condition.mask | self.masks[condition.by] for condition in conditions}
             fullest = [
-                one for one in conditions if not any(full[one] & ~m == 0 != m & ~full[one] for m in full.values())
+                condition
+                for condition in conditions
+                if not any(full[condition] & ~m == 0 != m & ~full[condition] for m in full.values())
             ]
             return [every, *fullest][:MOST_SETS]
         for first, second in itertools.combinations(self.equal[:8] + self.compared[:6], 2):
@@ -216,11 +218,17 @@ class _Maker:
         made: list[Selection | None] = []
         for count in range(MOST_CONDITIONS, 0, -1):
             for equal in itertools.combinations(single, count):
-                said = _union(one.mask for one in equal)
+                said = _union(selection.mask for selection in equal)
                 # What is compared with is a number of its own, and not that of "product 17".
-                compared = [one for one in self.compared[:MOST_COMPARED] if self._number_mask(one.number) & ~said]
-                made += [self._joined(conditions) for conditions in (equal, *((one, *equal) for one in compared))]
-        return [one for one in made if one is not None][: MOST_SETS // 2]
+                compared = [
+                    selection
+                    for selection in self.compared[:MOST_COMPARED]
+                    if self._number_mask(selection.number) & ~said
+                ]
+                made += [
+                    self._joined(conditions) for conditions in (equal, *((selection, *equal) for selection in compared))
+                ]
+        return [selection for selection in made if selection is not None][: MOST_SETS // 2]
 
     def _joined(self, conditions: Sequence[Selection]) -> Selection | None:
         """None where one says nothing new, where it is one alone, or no row is left.
@@ -236,7 +244,7 @@ class _Maker:
             if not one.mask & ~mask or one.by == conditions[0].by:
                 return None
             rows, mask = self.view.common(rows, one.rows), mask | one.mask
-        first, quality = conditions[0], sum(one.quality for one in conditions) / len(conditions)
+        first, quality = conditions[0], sum(condition.quality for condition in conditions) / len(conditions)
         if not len(rows) or len(conditions) < 2:
             return None
         return Selection(rows, first.kind, mask, quality, first.by, first.by_quality, first.number, tuple(conditions))
@@ -363,7 +371,7 @@ class _Maker:
         """
         if not self.view.is_sheet or len(chosen.rows) < 2:
             return False
-        by = {chosen.by, *(one.by for one in chosen.conditions)}
+        by = {chosen.by, *(condition.by for condition in chosen.conditions)}
         named = [column for column in self.columns if self.qualities[column] >= NAMED and column not in by]
         kinds = self.view.kinds
         return any(
@@ -374,8 +382,12 @@ class _Maker:
 
     def _pairs(self) -> Iterator[CellPlan]:
         """Two rows beside one another."""
-        single = sorted((one for one in self.equal if len(one.rows) == 1), key=self._mentioned)[:MOST_SINGLE]
-        single += [one for one in self.picked if one.kind in ("first", "last") and not one.mask][:2]
+        single = sorted((selection for selection in self.equal if len(selection.rows) == 1), key=self._mentioned)[
+            :MOST_SINGLE
+        ]
+        single += [
+            selection for selection in self.picked if selection.kind in ("first", "last") and not selection.mask
+        ][:2]
         number_of, texts = self.view.number, self.view.texts
         for first, second in itertools.combinations(single, 2):
             (a,), (b,) = first.rows, second.rows
@@ -425,11 +437,17 @@ class _Maker:
             if chosen.by not in columns
             and len(chosen.rows) > 1
             # A number alone is a condition of a column that the question names: not so "the top 2".
-            and all(self.view.kinds[one.by] != "number" or self.qualities[one.by] >= NAMED for one in _each(chosen))
+            and all(
+                self.view.kinds[selection.by] != "number" or self.qualities[selection.by] >= NAMED
+                for selection in _each(chosen)
+            )
         ]
         best = max((chosen.mask.bit_count() for chosen in conditions), default=0)
         for by, chosen in itertools.product(
-            columns, [self.sets[0], *(one for one in conditions if one.mask.bit_count() == best)][:MOST_GROUPED]
+            columns,
+            [self.sets[0], *(condition for condition in conditions if condition.mask.bit_count() == best)][
+                :MOST_GROUPED
+            ],
         ):
             words = ""
             if chosen.mask:
@@ -442,7 +460,9 @@ class _Maker:
 
     def _mentioned(self, chosen: Selection) -> int:
         """Where the question says it: first a word that only this row has."""
-        others = _union(one.mask for one in self.equal if len(one.rows) == 1 and one.rows != chosen.rows)
+        others = _union(
+            selection.mask for selection in self.equal if len(selection.rows) == 1 and selection.rows != chosen.rows
+        )
         own = chosen.mask & ~others or chosen.mask
         return min(
             (self.question.place[stem] for stem, bit in self.question.bits.items() if own >> bit & 1), default=99

@@ -2,16 +2,13 @@
 
 A comparison is searched once for the whole question and once for each side; their hits are dealt in turn.
 
-Chunks are looked for by strategies, which `rag.strategy` and the plan name:
-
-    @register("survey")
-    async def survey(query: Query, ports: SearchPorts) -> list[EngineHits]: ...
+Chunks are looked for by strategies, which `rag.strategy` and the plan name (`ask/strategies`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
@@ -19,54 +16,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk import settings
-from refdesk.answer import Plan, Query, Retrieved
+from refdesk.answer import Plan, Query, Retrieved, Turn
 from refdesk.ask.citations import stands_alone
-from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, idf, label_match, question_words, tabulate
-from refdesk.ask.wording import NUMBER, SentenceWords, read
+from refdesk.ask.figures import CURRENCIES, figures
+from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, may_stand, question_words, tabulate
+from refdesk.ask.strategies import STRATEGIES, SearchStrategy, register
+from refdesk.ask.strategies.survey import router_of
+from refdesk.ask.wording import MONEY, NUMBER, SentenceWords, read, unfit_units
 from refdesk.document_names import match_names
-from refdesk.library import LibraryReader, convex, reciprocal_rank
-from refdesk.ports import Embedder, NoReader, Reader, Reranker
+from refdesk.library import EngineHits, LibraryReader, SearchPorts, convex, fuse, reciprocal_rank
+from refdesk.ports import Embedder, Models, NoModels, NoReader, Reader, Reranker
 from refdesk.settings import Settings
-from refdesk.terms import query_terms
+from refdesk.summaries import ChunkSummary
+from refdesk.terms import idf, query_terms
 from refdesk.trace import Trace, in_thread
-from refdesk.types import Chunk, Hit, Method, Reading, Scope
+from refdesk.types import Chunk, FoundSpan, Hit, Method, Reading, Scope
 
-# --- how are chunks looked for? By strategies, from a query and the ports to what each engine found -------------------
-
-
-@dataclass(frozen=True, slots=True)
-class SearchPorts:
-    """What a strategy may use, and how much it is to find."""
-
-    library: LibraryReader
-    embedder: Embedder
-    settings: Settings
-    scope: Scope
-    k: int
-
-
-@dataclass(frozen=True, slots=True)
-class EngineHits:
-    """The hits of one engine, best first; `weight` is how often they count beside those of others."""
-
-    engine: str
-    hits: Sequence[Hit]
-    weight: int = 1
-
-
-SearchStrategy = Callable[[Query, SearchPorts], Awaitable[list[EngineHits]]]
-STRATEGIES: dict[str, SearchStrategy] = {}
-
-
-def register(name: str) -> Callable[[SearchStrategy], SearchStrategy]:
-    def keep(strategy: SearchStrategy) -> SearchStrategy:
-        STRATEGIES[name] = strategy
-        if name not in settings.STRATEGIES:
-            settings.STRATEGIES.append(name)
-        return strategy
-
-    return keep
+# --- how are chunks looked for, unless another strategy is named? By BM25 and vectors ---------------------------------
 
 
 def _by(method: Method) -> SearchStrategy:
@@ -82,18 +48,9 @@ register("dense")(_by("dense"))
 register("hybrid")(_by("hybrid"))
 register("two_stage")(_by("hybrid"))  # with the plan's deeper candidates; the second stage is the reranker
 
-
-def fuse(lists: Sequence[EngineHits], rrf_k: int) -> list[Hit]:
-    """Any number of lists as one. One alone keeps its scores; several are joined by rank: theirs cannot be compared."""
-    if len(lists) == 1:
-        return list(lists[0].hits)
-    every = {hit.chunk.id: hit for found in reversed(lists) for hit in found.hits}  # the first list's scores are kept
-    ranked = [[hit.chunk.id for hit in found.hits] for found in lists for _ in range(found.weight)]
-    return [replace(every[chunk_id], score=score) for chunk_id, score in reciprocal_rank(ranked, rrf_k)]
-
-
 # --- which of them will be read? --------------------------------------------------------------------------------------
 
+ONE_SEARCH = frozenset({"dense", "hybrid", "two_stage"})
 PREFERENCE = 0.3  # added to the score of a hit in the document the question names (benchmarks/filings.py)
 # Of the candidates: how deep the named documents are searched alone, and how many of all go on to the reranker. As deep
 # as the others, .69 of financebench's pages were among 20 hits; twice as deep .73, the same as with the document known.
@@ -101,7 +58,7 @@ PREFERRED_DEPTH, PREFERRED_ROOM = 2.0, 1.25
 # How often the hits of a follow-up with its topic count beside those of it as typed. recall@5 of the 45 follow-ups of
 # mtrag_govt that are not sure: typed .446, once .512, twice .579, three times .617, with the topic alone .599.
 BESIDE_WEIGHT = 3
-NO_READER = NoReader()
+NO_READER, NO_MODELS = NoReader(), NoModels()
 MOST_TABLES = 3  # added to the hits of a question that asks for a number
 SAME_LABEL = 0.6  # F1 of the words of a row's label and of what is asked for
 
@@ -118,10 +75,19 @@ class Retrieval:
     settings: Settings
     trace: Trace
     reader: Reader
+    models: Models
+    turns: Sequence[Turn]
     rows: Evidence = field(default_factory=Evidence)
     weights: dict[str, float] = field(default_factory=dict)
     readings: dict[int, Reading] = field(default_factory=dict)
     preferred: dict[str, float] = field(default_factory=dict)
+    chosen: set[int] = field(default_factory=set)  # ids of chunks that a model named one by one
+    others: dict[int, ChunkSummary] = field(default_factory=dict)  # what is read in short, nearest first
+
+    @property
+    def has_router(self) -> bool:
+        """A model that reads all there is needs no second search for sides or names: it is asked once."""
+        return self.plan.strategy == "survey" and router_of(self.models) is not None
 
 
 async def retrieve(
@@ -134,10 +100,13 @@ async def retrieve(
     settings: Settings,
     trace: Trace,
     reader: Reader = NO_READER,
+    models: Models = NO_MODELS,
+    turns: Sequence[Turn] = (),
 ) -> Retrieved:
     """The hits to be read, best first, with what the later stages need to know of them."""
-    job = Retrieval(plan, scope, library, embedder, reranker, settings, trace, reader)
-    sides = [query, *(await in_thread(_sides, job, query) if len(query.parts) > 1 else ())]
+    job = Retrieval(plan, scope, library, embedder, reranker, settings, trace, reader, models, turns)
+    has_sides = len(query.parts) > 1 and not job.has_router
+    sides = [query, *(await in_thread(_sides, job, query) if has_sides else ())]
     ranked = [await _ranked(job, side) for side in sides]
     return await in_thread(_chosen, job, query, sides, ranked)
 
@@ -146,8 +115,7 @@ def _chosen(job: Retrieval, query: Query, sides: Sequence[Query], ranked: Sequen
     """Of what was found for each side, what will be read."""
     considered = interleave(ranked) if len(ranked) > 1 else ranked[0]
     kept = [_checked(job, side, hits) for side, hits in zip(sides, ranked, strict=True)]
-    hits = _thinned(job, query, interleave(kept) if len(kept) > 1 else kept[0])
-    hits = _with_rows(job, query, hits, considered)
+    hits = _with_rows(job, query, _thinned(job, query, interleave(kept) if len(kept) > 1 else kept[0]), considered)
     return Retrieved(
         hits=tuple(hits),
         considered=tuple(considered),
@@ -156,7 +124,16 @@ def _chosen(job: Retrieval, query: Query, sides: Sequence[Query], ranked: Sequen
         preferred_documents=tuple(job.preferred),
         neighbours=_neighbours(job, hits),
         readings=job.readings,
+        others=_in_short(job, hits),
     )
+
+
+def _in_short(job: Retrieval, hits: Sequence[Hit]) -> tuple[ChunkSummary, ...]:
+    """What a survey has seen and does not read in full; hits that were thinned out are among it."""
+    if job.plan.strategy != "survey":
+        return ()
+    read = {hit.chunk.id for hit in hits}
+    return tuple(one for chunk_id, one in job.others.items() if chunk_id not in read)
 
 
 # --- searching -------------------------------------------------------------------------------------------------------
@@ -181,16 +158,19 @@ def _sides(job: Retrieval, query: Query) -> list[Query]:
 async def _ranked(job: Retrieval, query: Query) -> list[Hit]:
     """The candidates of one query, in the order they answer it."""
     with job.trace.stage("search", strategy=job.plan.strategy, k=job.plan.candidates) as stage:
-        hits = fuse(await _found(job, query), job.settings.rrf_k)[: job.plan.candidates]
+        hits = fuse(await _found(job, query), job.settings.rrf_k)[: max(job.plan.candidates, len(job.chosen))]
         stage.gave(hits=len(hits))
     strengths, ranked = await in_thread(_ranked_unless_named, job, query, hits)
-    if strengths:
+    if strengths and not job.chosen:
         with job.trace.stage("prefer", hits=len(hits), documents=len(strengths)) as stage:
             named = replace(job.scope, documents=tuple(strengths))
             own = await _search(job, query, named, round(PREFERRED_DEPTH * job.plan.candidates))
             most = round(PREFERRED_ROOM * job.plan.candidates)
-            weight = 1.0 if job.plan.strategy == "dense" else job.settings.dense_weight
-            found = merged(hits, fuse(own, job.settings.rrf_k), job.settings, weight)
+            if job.plan.strategy in ONE_SEARCH:
+                weight = 1.0 if job.plan.strategy == "dense" else job.settings.dense_weight
+                found = merged(hits, fuse(own, job.settings.rrf_k), job.settings, weight)
+            else:  # their order is not that of two scores
+                found = together([EngineHits("all", hits), *own], job.settings.rrf_k)
             hits = strongest(found, strengths, most)
             stage.gave(hits=len(hits))
         ranked = await in_thread(_reranked, job, query, hits, strengths)
@@ -217,7 +197,22 @@ def _reranked(job: Retrieval, query: Query, hits: list[Hit], strengths: Mapping[
 
 async def _search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[EngineHits]:
     strategy = STRATEGIES.get(job.plan.strategy, STRATEGIES["hybrid"])
-    return await strategy(query, SearchPorts(job.library, job.embedder, job.settings, scope, k))
+    ports = SearchPorts(job.library, job.embedder, job.settings, scope, k, job.models, job.trace, job.turns)
+    found = await strategy(query, ports)
+    for one in found:
+        job.chosen.update(hit.chunk.id for hit in one.hits if one.are_chosen)
+        for summary in one.others:
+            job.others.setdefault(summary.chunk_id, summary)
+    return found if len(found) < 2 else [EngineHits(job.plan.strategy, together(found, job.settings.rrf_k))]
+
+
+def together(lists: Sequence[EngineHits], rrf_k: int) -> list[Hit]:
+    """`fuse`, with scores on the scale of the first list: what is added to them later is meant for that one."""
+    hits = fuse(lists, rrf_k)
+    if len(lists) < 2 or not hits:
+        return hits
+    scale = (max((hit.score for hit in lists[0].hits), default=0.0) or 1.0) / hits[0].score
+    return [replace(hit, score=hit.score * scale) for hit in hits]
 
 
 async def _found(job: Retrieval, query: Query) -> list[EngineHits]:
@@ -225,7 +220,7 @@ async def _found(job: Retrieval, query: Query) -> list[EngineHits]:
 
     `query.vector` is that of the question with its topic.
     """
-    if not query.beside:
+    if not query.beside or job.has_router:
         return await _search(job, query, job.scope, job.plan.candidates)
     vector = await in_thread(job.embedder.embed_query, query.standalone)
     with_topic = await _search(job, replace(query, standalone=query.beside), job.scope, job.plan.candidates)
@@ -237,7 +232,7 @@ def merged(hits: Sequence[Hit], others: Sequence[Hit], settings: Settings, dense
     """Two lists as one; their scores are made anew, because each was made relative to its own best hit."""
     every = {hit.chunk.id: hit for hit in (*others, *hits)}
     if settings.fusion == "rrf":
-        ranked = reciprocal_rank([[hit.chunk.id for hit in one] for one in (hits, others)], settings.rrf_k)
+        ranked = reciprocal_rank([[hit.chunk.id for hit in ranking] for ranking in (hits, others)], settings.rrf_k)
     else:
         lexical = {chunk_id: hit.lexical_score for chunk_id, hit in every.items() if hit.lexical_score}
         cosines = {chunk_id: hit.cosine for chunk_id, hit in every.items()}
@@ -278,7 +273,7 @@ def _neighbours(job: Retrieval, hits: Sequence[Hit]) -> dict[int, list[Chunk]]:
     """The chunks that may be joined to a hit; their sentence vectors too: they are quoted and checked like its own."""
     growing = [hit.chunk for hit in hits if not stands_alone(hit.chunk)] if job.settings.neighbours else []
     found = job.library.neighbours(growing, job.settings.neighbours) if growing else {}
-    _load(job, dict.fromkeys(one.id for around in found.values() for one in around))
+    _load(job, dict.fromkeys(chunk.id for around in found.values() for chunk in around))
     return found
 
 
@@ -292,6 +287,8 @@ def _checked(job: Retrieval, query: Query, hits: Sequence[Hit]) -> list[Hit]:
         return list(hits)
     with job.trace.stage("check", hits=len(hits)) as stage:
         kept = relevant(hits, query, job.rows, job.weights, job.settings.similarity_threshold)
+        if job.chosen:
+            kept = [hit for hit in hits if hit.chunk.id in job.chosen or hit in kept]
         stage.gave(hits=len(kept))
     return kept
 
@@ -320,16 +317,17 @@ def _rows(chunk: Chunk) -> list[SentenceWords]:
 
 def _thinned(job: Retrieval, query: Query, hits: Sequence[Hit]) -> list[Hit]:
     """Without repeats, as a reader orders them, diverse where the plan asks for it, as many as the plan reads."""
+    k = max(job.plan.k, len(job.chosen))
     with job.trace.stage("deduplicate", hits=len(hits)) as stage:
         # Twice as many as are read leaves room for what is dropped; the rest cannot come in.
-        unique = without_repeats(hits[: 2 * job.plan.k], job.rows, job.settings.deduplication)
+        unique = without_repeats(hits[: 2 * k], job.rows, job.settings.deduplication)
         stage.gave(hits=len(unique))
     unique = _read(job, query, unique)
     if not job.plan.use_mmr:
         job.trace.skip("diversify", "the question does not ask for breadth")
-        return unique[: job.plan.k]
+        return unique[:k]
     with job.trace.stage("diversify", hits=len(unique)) as stage:
-        chosen = diverse(unique, job.rows, job.settings.mmr_lambda, job.plan.k)
+        chosen = diverse(unique, job.rows, job.settings.mmr_lambda, k)
         stage.gave(hits=len(chosen))
     return chosen
 
@@ -342,8 +340,9 @@ def _read(job: Retrieval, query: Query, hits: list[Hit]) -> list[Hit]:
         job.trace.skip("read", "no single passage can answer it")
     else:
         with job.trace.optional("read", hits=len(hits), reader=job.reader.name) as stage:
-            job.readings.update(read_hits(query.fullest, hits, job.reader))
-            stage.gave(passages=len(job.readings), tokens=sum(one.tokens for one in job.readings.values()))
+            unfit = unfit_units(query.fullest, job.embedder) if hits else frozenset()
+            job.readings.update(read_hits(query.fullest, hits, job.reader, unfit))
+            stage.gave(passages=len(job.readings), tokens=sum(reading.tokens for reading in job.readings.values()))
     return ordered(hits, job.readings)
 
 
@@ -426,7 +425,7 @@ def chunk_vectors(hits: Sequence[Hit], rows: Rows) -> NDArray[np.float32]:
     own = [rows[hits[place].chunk.id] for place in known]
     found = np.zeros((len(hits), own[0].shape[1] if own else 1), dtype=np.float32)
     if own:
-        starts = np.cumsum([0, *(len(one) for one in own[:-1])])
+        starts = np.cumsum([0, *(len(vectors) for vectors in own[:-1])])
         sums = np.add.reduceat(np.concatenate(own), starts, axis=0, dtype=np.float32)
         with np.errstate(invalid="ignore"):
             found[known] = np.nan_to_num(sums / np.linalg.norm(sums, axis=1, keepdims=True))
@@ -532,11 +531,15 @@ MOST_PASSAGES, MOST_TOKENS = 6, 900
 SURE = 2.0  # `answered` from which no further passage is read
 UNREAD = -2.0  # what counts as `relevant` of a passage that was not read
 SCALE = 20.0  # of the score among the logits; a plateau from 10 to 30
+_MONEYS = frozenset(CURRENCIES.values())
+_RATES, REACH = ("per ", "/"), 6  # behind a unit, and in how many characters
 LANGUAGES = frozenset({"en", ""})  # that it has learned to read; "" is not known
 
 
-def read_hits(question: str, hits: Sequence[Hit], reader: Reader) -> dict[int, Reading]:
-    """What the first hits say, by the id of their chunk."""
+def read_hits(
+    question: str, hits: Sequence[Hit], reader: Reader, unfit: frozenset[str] = frozenset()
+) -> dict[int, Reading]:
+    """What the first hits say, by the id of their chunk; `unfit` units do not measure what is asked for."""
     found: dict[int, Reading] = {}
     tokens = 0
     for hit in hits:
@@ -545,11 +548,40 @@ def read_hits(question: str, hits: Sequence[Hit], reader: Reader) -> dict[int, R
         reading = reader.read(question, hit.chunk)
         if reading is None:
             continue
+        reading = _fitting(reading, hit.chunk, unfit) if unfit else reading
         found[hit.chunk.id] = reading
         tokens += reading.tokens
-        if reading.answered >= SURE or len(found) >= MOST_PASSAGES or tokens >= MOST_TOKENS:
+        is_sure = reading.answered >= SURE and _is_quotable(reading, hit.chunk)
+        if is_sure or len(found) >= MOST_PASSAGES or tokens >= MOST_TOKENS:
             break
     return found
+
+
+def _fitting(reading: Reading, chunk: Chunk, unfit: frozenset[str]) -> Reading:
+    """What was read without answers in another measure: metres say nothing of how heavy something is."""
+    spans = tuple(
+        span._replace(score=min(span.score, 0.0)) if span and _is_unfit(span, chunk.text, unfit) else span
+        for span in reading.spans
+    )
+    if spans == reading.spans:
+        return reading
+    return replace(reading, answered=min(reading.answered, max(span.score for span in spans if span)), spans=spans)
+
+
+def _is_unfit(span: FoundSpan, text: str, unfit: frozenset[str]) -> bool:
+    """Has it figures with units, and none that measures what is asked for? "mm per year" measure no length."""
+    said = text[span.start : span.end]
+    found = figures(said)
+    units = [unit for figure in found for unit in (figure.unit, *(other for _, other in figure.others)) if unit]
+    rest = [f"{said[figure.end :]}{text[span.end : span.end + REACH]}".lstrip() for figure in found]
+    is_rate = any(behind.startswith(_RATES) for behind in rest)
+    return bool(units) and not is_rate and unfit.issuperset(MONEY if unit in _MONEYS else unit for unit in units)
+
+
+def _is_quotable(reading: Reading, chunk: Chunk) -> bool:
+    """Does the likeliest answer stand in a sentence that says something? A title has the words of many a question."""
+    known = [(span.score, place) for place, span in enumerate(reading.spans) if span is not None]
+    return not known or may_stand(chunk, max(known)[1], is_read=True)
 
 
 def ordered(hits: Sequence[Hit], readings: dict[int, Reading]) -> list[Hit]:

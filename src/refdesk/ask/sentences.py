@@ -11,7 +11,6 @@ The sentences of a chunk are taken apart once per question: reranking, judging a
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Query
 from refdesk.ask.wording import CELLS, NUMBER, STOP_TERMS, SentenceWords, read, read_all, table_header
+from refdesk.key_sentences import ENDS
 from refdesk.terms import QUERY_STOP_WORDS, terms, words
 from refdesk.text import ASSETS, word_list, word_set
 from refdesk.types import Chunk, Document, FoundSpan, Reading
@@ -39,7 +39,6 @@ BEFORE_CREDIT, AFTER_CREDIT = 0.45, 0.25  # of a word's weight when only the sen
 HEADING_CREDIT = 0.5  # when only the heading path, the document's title or the header of the table does
 ALIKE_CREDIT = 0.7  # when the sentence holds a word with the same beginning: Gaul, Gaulish
 SHARED_LETTERS = 4  # that words alike have in common, at least
-ENDS = frozenset(".!?…:;\"'”’»)]。！？」』")
 
 _DIGITS = {
     term: str(number) for number, term in enumerate(terms(" ".join(word_list("words", "number words")[1:13])), 1)
@@ -51,6 +50,7 @@ SENTENCE: Mapping[str, float] = CALIBRATION["sentence"]
 READ: Mapping[str, float] = CALIBRATION["read"]  # of sentences in passages of which some were read
 # What a passage is ranked and judged by; a plateau for squad_dev11 and squadshift_reddit (docs/log.md).
 COSINE, COVERAGE, PROXIMITY = 0.5, 0.4, 0.1
+SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 LABEL = 2.0  # for a row whose first cell names what a number is asked of, where nobody has read it
 MISSING = 0.3  # a word that less of than this is held is missing
 
@@ -98,17 +98,6 @@ def question_words(text: str) -> QuestionWords:
     asked = tuple(dict.fromkeys(content))
     framing = frozenset(word for word in asked if word in FRAME or _HIRAGANA.search(word))
     return QuestionWords(asked, sentence, named, metric, framing)
-
-
-def idf(frequencies: Mapping[str, int], count: int) -> dict[str, float]:
-    """The weight of each term by in how many of the library's chunks it stands (that of BM25).
-
-    >>> idf({"anchor": 1, "the": 9}, 10)
-    {'anchor': 1.99..., 'the': 0.14...}
-    """
-    return {
-        term: math.log(1.0 + (count - min(found, count) + 0.5) / (found + 0.5)) for term, found in frequencies.items()
-    }
 
 
 # --- the sentences of one chunk --------------------------------------------------------------------------------------
@@ -166,7 +155,7 @@ def _take_apart(
 ) -> list[ChunkSentences]:
     """Chunks of one language; every sentence and every heading is read in one pass."""
     stems = _stems(question_words(query.fullest).words, language)
-    texts = [[chunk.text[one.start : one.end] for one in chunk.sentences] for chunk in chunks]
+    texts = [[chunk.text[sentence.start : sentence.end] for sentence in chunk.sentences] for chunk in chunks]
     above = [_above(chunk, documents.get(chunk.document_id)) for chunk in chunks]
     known = read_all([*above, *(text for own in texts for text in own)], language)
     credits = _credits(stems, known.values())
@@ -208,7 +197,7 @@ def _credits(stems: Sequence[str], sentences: Iterable[SentenceWords]) -> dict[s
             found.setdefault(term, []).append((column, 1.0))
         if len(stem) >= SHARED_LETTERS:
             by_head.setdefault(stem[:SHARED_LETTERS], []).append((column, stem))
-    every = frozenset().union(*[one.terms for one in sentences]) - STOP_TERMS
+    every = frozenset().union(*[sentence.terms for sentence in sentences]) - STOP_TERMS
     for term in [term for term in every if term[:SHARED_LETTERS] in by_head]:
         for column, stem in by_head[term[:SHARED_LETTERS]]:
             if term != stem and _are_alike(stem, term):
@@ -237,12 +226,12 @@ def _held(sentences: Sequence[SentenceWords], credits: Mapping[str, Sequence[tup
     return found
 
 
-def _credit(held: Floats, heading: Floats, *, is_table: bool) -> Floats:
+def _credit(floats: Floats, heading: Floats, *, is_table: bool) -> Floats:
     """What the sentence holds itself, and part of what stands around it; the row before is no context of a row."""
-    found: Floats = np.maximum(held, HEADING_CREDIT * heading)
-    if len(held) > 1 and not is_table:
-        found[1:] = np.maximum(found[1:], BEFORE_CREDIT * held[:-1])
-        found[:-1] = np.maximum(found[:-1], AFTER_CREDIT * held[1:])
+    found: Floats = np.maximum(floats, HEADING_CREDIT * heading)
+    if len(floats) > 1 and not is_table:
+        found[1:] = np.maximum(found[1:], BEFORE_CREDIT * floats[:-1])
+        found[:-1] = np.maximum(found[:-1], AFTER_CREDIT * floats[1:])
     return found
 
 
@@ -281,20 +270,20 @@ class SentenceTable:
         self._readings = [readings.get(chunk.id) for _, chunk, _ in placed]
         self.has_readings = any(self._readings)
         self._question = question_words(query.fullest)
-        counts = [len(one.sentences) for one in chunks]
+        counts = [len(chunk.sentences) for chunk in chunks]
         self.weights = weights  # of the question's words, summing to 1
         self.chunk = np.repeat(np.arange(len(placed), dtype=np.int32), counts)  # place in `placed`
-        self.sentences = [sentence for one in chunks for sentence in one.sentences]
+        self.sentences = [sentence for chunk in chunks for sentence in chunk.sentences]
         self.place = [place for count in counts for place in range(count)]  # of the sentence in its chunk
         width = len(weights)
         nothing = [np.zeros((0, width), dtype=np.float32)]
-        self.credit = np.concatenate([one.credit for one in chunks] or nothing)
-        self.cosine = _filled(np.concatenate([one.cosine for one in chunks] or [np.zeros(0, dtype=np.float32)]))
+        self.credit = np.concatenate([chunk.credit for chunk in chunks] or nothing)
+        self.cosine = _filled(np.concatenate([chunk.cosine for chunk in chunks] or [np.zeros(0, dtype=np.float32)]))
         self.coverage = (self.credit * weights).sum(axis=1)
 
     @cached_property
     def proximity(self) -> Floats:
-        found: Floats = np.concatenate([one.proximity for one in self._chunks] or [np.zeros(0, dtype=np.float32)])
+        found: Floats = np.concatenate([chunk.proximity for chunk in self._chunks] or [np.zeros(0, dtype=np.float32)])
         return found
 
     @cached_property
@@ -312,7 +301,7 @@ class SentenceTable:
 
     @cached_property
     def _passage_credit(self) -> Floats:
-        found: Floats = np.array([one.credit.max(axis=0, initial=0.0) for one in self._chunks], dtype=np.float32)
+        found: Floats = np.array([chunk.credit.max(axis=0, initial=0.0) for chunk in self._chunks], dtype=np.float32)
         return found.reshape(len(self._chunks), len(self.weights))
 
     @cached_property
@@ -333,7 +322,7 @@ class SentenceTable:
         asked = _years(question.named)
         if asked:
             weight = self.weights @ np.array([stem in asked for stem in stems], dtype=np.float32)
-            own = [_years(one.numbers) for one in self.sentences]
+            own = [_years(sentence.numbers) for sentence in self.sentences]
             is_other = np.array([bool(years) and not years & asked for years in own], dtype=np.float32)
             found = np.maximum(found, weight * is_other * (1.0 - self.row))  # the years of a row stand in its header
         return found
@@ -341,7 +330,7 @@ class SentenceTable:
     @cached_property
     def row(self) -> Floats:
         """1 for a row of a table."""
-        return np.array([one.is_table for one in self._chunks], dtype=np.float32)[self.chunk]
+        return np.array([chunk.is_table for chunk in self._chunks], dtype=np.float32)[self.chunk]
 
     @cached_property
     def label(self) -> Floats:
@@ -359,18 +348,24 @@ class SentenceTable:
             for chunk, place in zip(self.chunk.tolist(), self.place, strict=True)
         ]
 
+    @property
+    def stands(self) -> list[bool]:
+        """Which of them may be quoted."""
+        rows = zip(self.chunk.tolist(), self.place, self.spans, strict=True)
+        return [may_stand(self._placed[chunk][1], place, is_read=span is not None) for chunk, place, span in rows]
+
     @cached_property
     def span(self) -> Floats:
-        return np.array([one.score if one else 0.0 for one in self.spans], dtype=np.float32)
+        return np.array([span.score if span else 0.0 for span in self.spans], dtype=np.float32)
 
     @cached_property
     def unread(self) -> Floats:
-        return np.array([one is None for one in self.spans], dtype=np.float32)
+        return np.array([span is None for span in self.spans], dtype=np.float32)
 
     @cached_property
     def answered(self) -> Floats:
         """Whether its passage says what is asked; 0 where that was not read."""
-        found = np.array([one.answered if one else 0.0 for one in self._readings], dtype=np.float32)
+        found = np.array([reading.answered if reading else 0.0 for reading in self._readings], dtype=np.float32)
         return found[self.chunk] * (1.0 - self.unread)
 
     @cached_property
@@ -380,7 +375,7 @@ class SentenceTable:
 
 
 def _years(numbers: Iterable[str]) -> frozenset[str]:
-    return frozenset(one for one in numbers if len(one) == 4 and one.isdigit())
+    return frozenset(number for number in numbers if len(number) == 4 and number.isdigit())
 
 
 def tabulate(
@@ -474,16 +469,25 @@ def score_sentences(
     """Every sentence with its scores, best first; `documents` are those of the chunks, by id."""
     table = tabulate(query, placed, vectors, idf, documents, readings)
     scores = score(table)
-    shares = np.exp(scores - scores.max()) if len(scores) else scores
-    shares = shares / max(float(shares.sum()), 1e-9)
+    shares = _shares(table, scores)
     support = table.passage_cosine + table.passage_coverage
-    columns = [one.tolist() for one in (scores, shares, table.unnamed, support)]
+    columns = [values.tolist() for values in (scores, shares, table.unnamed, support)]
     rows = zip(table.chunk.tolist(), table.place, table.sentences, *columns, table.spans, strict=True)
     found = [
         ScoredSentence(placed[place][0], placed[place][1], sentence, words.text, *features)
         for place, sentence, words, *features in rows
     ]
     return sorted(found, key=lambda one: -one.score)
+
+
+def _shares(table: SentenceTable, scores: Floats) -> Floats:
+    """Of each sentence that may be quoted, its share of the chances of these: a title takes nothing from them."""
+    stands = np.array(table.stands, dtype=bool)
+    if not stands.any():
+        return np.zeros(len(scores), dtype=np.float32)
+    chances = np.where(stands, np.exp(np.minimum(scores - scores[stands].max(), 0.0)), np.float32(0.0))
+    found: Floats = (chances / max(float(chances.sum()), 1e-9)).astype(np.float32)
+    return found
 
 
 def score(table: SentenceTable) -> Floats:
@@ -502,3 +506,20 @@ def _weighted(table: SentenceTable, weights: Mapping[str, float]) -> Floats:
 def sentence_text(chunk: Chunk, place: int) -> str:
     start, end = chunk.sentences[place][:2]
     return chunk.text[start:end]
+
+
+def may_stand(chunk: Chunk, sentence: int, *, is_read: bool) -> bool:
+    """Does it say something? Not a title, the header of a table, a lead-in or a question."""
+    kind, text = chunk.kind, sentence_text(chunk, sentence).strip()
+    if kind == "table":
+        return sentence >= table_header(chunk).stop or len(chunk.sentences) == 1
+    if kind in SKIPPED_KINDS or text.endswith((":", "?", "？")) or _is_title(text, chunk):
+        return kind == "code"
+    # A line without an end may be a title or a scrap: it needs a reader, or a value to give ("Opened in May 1998").
+    return kind != "text" or text[-1:] in ENDS or is_read or bool(read(text).numbers)
+
+
+def _is_title(text: str, chunk: Chunk) -> bool:
+    """Is it a heading or the document's title, also behind a label? `Subject: Your anchor`."""
+    titles = {*chunk.heading_path, *(part.strip() for part in chunk.context.split("›"))}
+    return text in titles or text.partition(": ")[2] in titles - {""}

@@ -42,7 +42,7 @@ class Lazy(Sequence[T], Generic[T]):
     def __getitem__(self, at: slice) -> Sequence[T]: ...
     def __getitem__(self, at: int | slice) -> T | Sequence[T]:
         if isinstance(at, slice):
-            return tuple(self._get(one) for one in range(*at.indices(self._count)))
+            return tuple(self._get(index) for index in range(*at.indices(self._count)))
         if not -self._count <= at < self._count:
             raise IndexError(at)
         return self._get(at % self._count)
@@ -97,7 +97,7 @@ class SheetColumn:
         few = MOSTLY * len(codes)
         of_number, of_day = np.array([*numbers, np.nan]), np.array([*days, np.nan])
         of_key = np.where(np.isnan(of_day), of_number, of_day)
-        held = [int(counts[~np.isnan(one[:-1])].sum()) for one in (of_number, of_day, of_key)]
+        held = [int(counts[~np.isnan(column[:-1])].sum()) for column in (of_number, of_day, of_key)]
         self.is_number, self.is_date, self.is_ordered = (count > few for count in held)
         self.is_year = years > few
         self.number_of_text = of_number
@@ -199,7 +199,9 @@ class SheetView(View):
         self.is_date = [column.is_date for column in self._columns]
         self.is_ordered = [column.is_ordered for column in self._columns]
         self.is_year = [column.is_year for column in self._columns]
-        self.kinds = ["date" if one.is_date else "number" if one.is_number else "text" for one in self._columns]
+        self.kinds = [
+            "date" if column.is_date else "number" if column.is_number else "text" for column in self._columns
+        ]
         self._is_total = self._columns[0].titled[self._columns[0].codes]
         self.totals = {*np.flatnonzero(self._is_total).tolist()}
         self.vocabulary = _Words(self._columns, self.names)

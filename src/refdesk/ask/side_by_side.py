@@ -57,8 +57,8 @@ def side_by_side(
     ]
     if not every:
         return None
-    best = max(every, key=lambda one: (one.share, one.found.score, len(one.attributes)))
-    tables = {one.found.table.id for one in every if one.share >= best.share}
+    best = max(every, key=lambda sides: (sides.share, sides.found.score, len(sides.attributes)))
+    tables = {sides.found.table.id for sides in every if sides.share >= best.share}
     # Among many tables, whether this one or its neighbour is meant cannot be known for sure.
     chance = EXACT if best.share == 1.0 and len(tables) == 1 and len(candidates) < MANY else UNSURE
     return _told(answer, plan, retrieved, best, chance, library)
@@ -89,19 +89,19 @@ def _sides(query: Query, found: FoundTable) -> Iterator[Sides]:
     grid = grid_of(found.table)
     wanted = [frozenset(query_terms(part)) for part in query.parts]
     shared = frozenset.intersection(*wanted)  # "the price of A", "the price of B"
-    own = [one - shared or one for one in wanted]
+    own = [words - shared or words for words in wanted]
     heads = [_joined([part for part in path if not is_scale(part)]) for path in grid.columns]
     labels = [_labels(grid, row) for row in range(len(grid.texts))]
     rows = [_place(side, shared, labels) for side in own]
     if all(rows) and len({place for place, *_ in filter(None, rows)}) == len(rows):
-        chosen = [one for one in rows if one is not None]
+        chosen = [row for row in rows if row is not None]
         columns = [c for c in range(grid.width) if c not in {label for _, label, _ in chosen}]
         pairs = [(heads[c], [(grid.places[row], c) for row, *_ in chosen]) for c in columns if heads[c]]
         names = tuple(without_marks(grid.texts[row][label]) for row, label, _ in chosen)
         yield from _compared(found, names, _asked(pairs, shared), min(share for *_, share in chosen))
     columns_named = [_place(side, shared, [[(0, head)] for head in heads[1:]]) for side in own]
     if all(columns_named) and len({place for place, *_ in filter(None, columns_named)}) == len(columns_named):
-        chosen = [one for one in columns_named if one is not None]
+        chosen = [column for column in columns_named if column is not None]
         pairs = [
             (_joined(grid.rows[row]), [(grid.places[row], place + 1) for place, *_ in chosen])
             for row in range(len(grid.texts))

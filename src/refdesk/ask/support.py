@@ -48,7 +48,7 @@ def names(text: str, stated: Sequence[Quantity] = ()) -> tuple[str, ...]:
         word, before = match.group(), text[: match.start()].rstrip(" \"'“‘(*")
         begins = not before or before[-1] in ".!?:|\n•-"
         common = word.lower() in STOP_WORDS or (begins and not any(c.isupper() for c in word[1:]))
-        if not common and not any(one.start <= match.start() < one.end for one in stated):
+        if not common and not any(quantity.start <= match.start() < quantity.end for quantity in stated):
             parts = word.removesuffix("'s").removesuffix("’s").split("-")
             found += [part for part in parts if part[:1].isupper()]
     return tuple(dict.fromkeys(found))
@@ -163,10 +163,10 @@ def check_figures(claim: str, stated: Sequence[Quantity], near: str, everything:
     factor = _table_factor(everything)
     free, open_figures = list(held), []
     for figure in stated:  # each figure of the source proves one of the claim, unless it is said twice
-        proof = next((one for one in free if _agrees(claim, figure, one, factor)), None)
+        proof = next((quantity for quantity in free if _agrees(claim, figure, quantity, factor)), None)
         if proof is not None:
             free.remove(proof)
-        elif not any(_agrees(claim, figure, one, factor) for one in held) and not _is_spelled(figure, near):
+        elif not any(_agrees(claim, figure, quantity, factor) for quantity in held) and not _is_spelled(figure, near):
             open_figures.append(figure)
     beyond: tuple[Quantity, ...] | None = None
     wrong, missing = [], []
@@ -179,28 +179,45 @@ def check_figures(claim: str, stated: Sequence[Quantity], near: str, everything:
         if figure.weak:
             continue
         beyond = figures(everything) if beyond is None else beyond
-        if not any(_agrees(claim, figure, one, factor) for one in beyond) and not _is_spelled(figure, everything):
+        if not any(_agrees(claim, figure, quantity, factor) for quantity in beyond) and not _is_spelled(
+            figure, everything
+        ):
             missing.append(f"the source does not say {shown}")
     return wrong, missing
 
 
-def _agrees(claim: str, figure: Quantity, held: Quantity, factor: float) -> bool:
-    if agrees(figure, held):
+def _agrees(claim: str, figure: Quantity, quantity: Quantity, factor: float) -> bool:
+    if agrees(figure, quantity):
         return True
-    if held.kind != "number" or figure.kind != "number":
-        return figure.kind == "ordinal" == held.kind and figure.value == held.value
-    if figure.value * held.value < 0 and _DECREASE.search(claim):
-        return agrees(_positive(figure), _positive(held))
-    if factor > 1 and not held.unit:
+    if quantity.kind != "number" or figure.kind != "number":
+        return figure.kind == "ordinal" == quantity.kind and figure.value == quantity.value
+    if figure.value * quantity.value < 0 and _DECREASE.search(claim):
+        return agrees(_positive(figure), _positive(quantity))
+    if factor > 1 and not quantity.unit:
         scaled = Quantity(
-            "number", held.text, held.start, held.end, held.value * factor, held.step * factor, figure.unit
+            "number",
+            quantity.text,
+            quantity.start,
+            quantity.end,
+            quantity.value * factor,
+            quantity.step * factor,
+            figure.unit,
         )
         return agrees(figure, scaled)
     return False
 
 
-def _positive(one: Quantity) -> Quantity:
-    return Quantity(one.kind, one.text, one.start, one.end, abs(one.value), one.step, one.unit, abs(one.bare))
+def _positive(quantity: Quantity) -> Quantity:
+    return Quantity(
+        quantity.kind,
+        quantity.text,
+        quantity.start,
+        quantity.end,
+        abs(quantity.value),
+        quantity.step,
+        quantity.unit,
+        abs(quantity.bare),
+    )
 
 
 def _table_factor(text: str) -> float:
@@ -243,17 +260,17 @@ def _joined(text: str) -> str:
 
 def _rival(claim: str, figure: Quantity, free: Sequence[Quantity], near: str) -> Quantity | None:
     """The figure of the source that stands where the claim has another: its unit, or the same word beside it."""
-    for one in free:
-        if figure.kind == "date" and one.kind == "date":
-            if any(held.clashes(said) for said in figure.when for held in one.when):
-                return one
-        elif figure.kind == "code" or one.kind == "code":
-            if figure.kind == one.kind and figure.text[:2] == one.text[:2]:
-                return one
-        elif (figure.unit and figure.unit == one.unit and not figure.weak) or (
-            _beside(claim, figure) & _beside(near, one)
+    for quantity in free:
+        if figure.kind == "date" and quantity.kind == "date":
+            if any(held.clashes(time) for time in figure.when for held in quantity.when):
+                return quantity
+        elif figure.kind == "code" or quantity.kind == "code":
+            if figure.kind == quantity.kind and figure.text[:2] == quantity.text[:2]:
+                return quantity
+        elif (figure.unit and figure.unit == quantity.unit and not figure.weak) or (
+            _beside(claim, figure) & _beside(near, quantity)
         ):
-            return one
+            return quantity
     return None
 
 
@@ -322,10 +339,10 @@ def read_claim(text: str, language: str = "en") -> ClaimWords:
 def _without(text: str, stated: Sequence[Quantity]) -> str:
     """The words beside the figures: those are compared by what they mean, not by how they are written."""
     kept, position = [], 0
-    for one in stated:
-        if not one.weak:
-            kept.append(text[position : one.start])
-            position = one.end
+    for quantity in stated:
+        if not quantity.weak:
+            kept.append(text[position : quantity.start])
+            position = quantity.end
     return " ".join([*kept, text[position:]])
 
 
@@ -376,7 +393,7 @@ def choose(
 
 def _stated_share(claim: ClaimWords, text: str) -> float:
     held = figures(text)
-    return sum(any(agrees(one, other) for other in held) for one in claim.figures) / len(claim.figures)
+    return sum(any(agrees(figure, other) for other in held) for figure in claim.figures) / len(claim.figures)
 
 
 def _is_near(line: SourceSentence, chosen: Sequence[SourceSentence]) -> bool:

@@ -160,8 +160,8 @@ def _label(found: TablePlan) -> str:
     return said[:1].upper() + said[1:]
 
 
-def _same_name(grid: Grid, one: int, other: int) -> bool:
-    return one == other or (min(one, other) >= 0 and grid.rows[one][-1:] == grid.rows[other][-1:])
+def _same_name(grid: Grid, number: int, other: int) -> bool:
+    return number == other or (min(number, other) >= 0 and grid.rows[number][-1:] == grid.rows[other][-1:])
 
 
 def _row_name(found: TablePlan, row: int) -> Path:
@@ -459,9 +459,10 @@ def cell_citations(
                 boxes=boxes,
                 located=bool(boxes) or document.format not in PAGED,  # `origin` places it
                 quote=quote,
-                relevance_score=round(chance, 4),
+                relevance_score=round(hit.score, 4),
                 similarity_score=hit.cosine,
                 origin=(cell.start, cell.end),
+                support_score=round(chance, 4),
             )
         )
     return tuple(citations)

@@ -341,7 +341,9 @@ def with_named_rows(
     found = (*retrieved.hits, *retrieved.considered)
     documents = {hit.document.id: hit.document for hit in found}
     counts = Counter(hit.document.id for hit in retrieved.considered)
-    named = [one for one in retrieved.preferred_documents if one in documents]
+    named = [
+        preferred_document for preferred_document in retrieved.preferred_documents if preferred_document in documents
+    ]
     wanted = named or [one for one, _ in counts.most_common()]
     clause = asking_clause(asking_part(text))
     best: list[tuple[float, str, str]] = []

@@ -211,7 +211,7 @@ class View:
         if len(numbers) < 2:
             return None
         top, bottom = max(numbers), min(numbers)
-        highest, lowest = ((one, cells[numbers.index(one)][0]) for one in (top, bottom))
+        highest, lowest = ((edge, cells[numbers.index(edge)][0]) for edge in (top, bottom))
         return ColumnNumbers(cells, sum(numbers), highest, lowest)
 
     def frequent(self, rows: Rows, column: int) -> Iterator[tuple[str, str, Places]]:
@@ -251,7 +251,7 @@ class GroupedView(View):
         for row, column in cells:
             if column == 0:
                 yield self.members[row][0], self.by
-            for source in {self.sources[one] for one in (column, by) if one > 0}:
+            for source in {self.sources[number] for number in (column, by) if number > 0}:
                 yield from ((member, source) for member in self.members[row])
 
 
@@ -402,7 +402,8 @@ def chosen_rows(
     names = [" ".join(path) for path in grid.columns]
     if selection.conditions:
         parts = [
-            chosen_rows(one, grid, question, is_sheet=is_sheet, for_people=for_people) for one in selection.conditions
+            chosen_rows(condition, grid, question, is_sheet=is_sheet, for_people=for_people)
+            for condition in selection.conditions
         ]
         return ", ".join(parts)
 

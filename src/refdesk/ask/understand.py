@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from refdesk.ask.classify import (
     HINTS,
     INTENTS,
     SHIPPED,
+    UNKNOWN,
     Classification,
     asks_for_number,
     classify,
@@ -61,6 +63,9 @@ async def understand(
 ) -> Query:
     """The query that is searched for; only embedding may fail, every other step is skipped when it does."""
     text = " ".join(question.text.split())
+    if kind(text):  # nothing is embedded for "hello": with an embedder on the network that is a paid call
+        trace.skip("embed", "small talk")
+        return _said(question, await _read(text, None, 0, embedder, None, trace))
     model = router if router is not None and is_able(router) else None
     correction = await _spelled(text, question, library, settings, trace)
     nearness = DocumentNearness(library, embedder, question.scope, settings)
@@ -80,12 +85,19 @@ async def understand(
         corrections=correction.changes,
         route=reading.route,
         intent=reading.intent,
+        confidence=reading.confidence,
         complexity=reading.complexity,
         hints=reading.hints,
         parts=reading.parts,
         number=number,
         catalogue=reading.catalogue,
     )
+
+
+def _said(question: Question, reading: Classification) -> Query:
+    """What is said and not asked: there is nothing to search for."""
+    text = question.text
+    return Query(text, text, np.zeros(0, np.float32), (), route=reading.route, complexity=reading.complexity)
 
 
 def _telling(alone: str, beside: str) -> str:
@@ -228,12 +240,18 @@ def _content(text: str) -> set[str]:
 
 
 async def _read(
-    text: str, vector: NDArray[np.float32], unknown: int, embedder: Embedder, model: LLM | None, trace: Trace
+    text: str, vector: NDArray[np.float32] | None, unknown: int, embedder: Embedder, model: LLM | None, trace: Trace
 ) -> Classification:
     reading = Classification()
     with trace.optional("classify", characters=len(text)) as stage:
         reading = classify(text, vector, examples(embedder), unknown)
-        stage.gave(route=reading.route, intent=reading.intent, complexity=reading.complexity, why=reading.why)
+        stage.gave(
+            route=reading.route,
+            intent=reading.intent,
+            confidence=reading.confidence,
+            complexity=reading.complexity,
+            why=reading.why,
+        )
     if model is not None and not reading.sure:
         with trace.optional("classify_model", model=model.name) as stage:
             reading = await _settled(text, model, reading, stage)
@@ -264,13 +282,15 @@ def unknown_words(text: str, library: LibraryReader) -> int:
 async def _settled(text: str, model: LLM, reading: Classification, stage: Stage) -> Classification:
     """The reading with what the model says of route and intent, where that makes sense."""
     found = await json_reply(model, CLASSIFY_SYSTEM, text, CLASSIFY_SCHEMA, CLASSIFY_TOKENS, stage)
-    route = next((one for one in ROUTES if one == found.get("route")), None)
-    intent = next((one for one in INTENTS if one == found.get("intent")), None)
+    route = next((route for route in ROUTES if route == found.get("route")), None)
+    intent = next((intent for intent in INTENTS if intent == found.get("intent")), None)
     if route is None or intent is None:
         stage.gave(fell_back="the model gave no route or intent")
         return reading
     stage.gave(route=route, intent=intent)
-    return replace(reading, route=route, intent=intent, hints=HINTS[intent], why="model", sure=True)  # type: ignore[arg-type]
+    confidence = reading.confidence if intent == reading.intent else UNKNOWN
+    settled: dict[str, Any] = {"route": route, "intent": intent, "hints": HINTS[intent], "confidence": confidence}
+    return replace(reading, **settled, why="model", sure=True)
 
 
 # --- which words of a question are misspelled, and what was meant? Word by word; a word that is known is right ------
@@ -393,7 +413,7 @@ def correct(
     changes: list[tuple[int, str, str]] = []
     for start, word in unknown:
         lowered = word.lower()
-        if any(lowered in one for one in lists.values()):
+        if any(lowered in list_ for list_ in lists.values()):
             continue
         is_name = word[0].isupper() and bool(text[:start].strip(_EDGES + " "))
         if meant := best(lowered, meanings(lowered, similar, own, chunks, names()), is_name=is_name):
@@ -462,7 +482,7 @@ def best(word: str, near: Mapping[str, tuple[float, float, bool]], *, is_name: b
     if not scores:
         return ""
     total = 1.0 + sum(math.exp(min(score, 50.0)) for score in scores.values())  # 1: the word itself
-    meant = min(scores, key=lambda one: (-scores[one], one))
+    meant = min(scores, key=lambda score: (-scores[score], score))
     return meant if math.exp(min(scores[meant], 50.0)) > 0.5 * total else ""
 
 

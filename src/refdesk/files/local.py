@@ -43,6 +43,9 @@ class LocalFiles:
         for one in (self.files, self.renders):
             make_folder(one)
 
+    def render_cache(self) -> RenderCache:
+        return RenderCache(self.renders)
+
     def path(self, content_hash: str) -> Path:
         return self.files / content_hash[:2] / content_hash
 
@@ -133,7 +136,7 @@ class LocalFiles:
         """Uploads of a library from before jobs were rows, which lie in a folder of their own, as jobs to be submitted;
         the next is asked for when one is."""
         folder = self.files.parent / "uploads"
-        names = {one.name for one in fields(Job)}
+        names = {field.name for field in fields(Job)}
         for record in sorted(folder.glob("*.json")):
             data = record.with_suffix(".data")
             with suppress(OSError, ValueError, TypeError, AttributeError):  # damaged; the others are not
@@ -261,36 +264,25 @@ MOST_BYTES = 1 << 30
 LOOKED_AFTER = 64 << 20  # bytes written between two looks at the whole folder
 
 
-class RenderCache:
-    """`renders/HASH/PAGE-WIDTH.FORMAT`; safe to use from several threads and processes."""
+class BoundedFolder:
+    """Files at `FOLDER/NAME/NAME` that can be had again, kept up to a size; those not asked for longest go first.
+
+    Safe to use from several threads and processes.
+    """
 
     def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
         self._folder, self._most_bytes = folder, most_bytes
         self._lock = threading.Lock()
         self._written = LOOKED_AFTER  # so that the first write looks: others may have filled it
 
-    def get(self, content_hash: str, name: str) -> bytes | None:
-        path = self._folder / content_hash / name
-        try:
-            data = path.read_bytes()
-        except OSError:  # never drawn
-            return None
-        with suppress(OSError):  # gone this very moment
-            os.utime(path)  # asked for just now; not `touch`, which would make an empty one
-        return data
-
-    def put(self, content_hash: str, name: str, data: bytes) -> None:
-        """A full disk costs time at the next look, not the image."""
-        with suppress(OSError, LibraryError):
-            folder = self._folder / content_hash
-            folder.mkdir(parents=True, exist_ok=True)
-            write_new(data, folder).replace(folder / name)
-            with self._lock:
-                self._written += len(data)
-                is_due = self._written >= min(LOOKED_AFTER, self._most_bytes // 4)
-                self._written = 0 if is_due else self._written
-            if is_due:
-                self._shrink()
+    def grew(self, size: int) -> None:
+        """One more file of this size; now and then all of them are looked at."""
+        with self._lock:
+            self._written += size
+            is_due = self._written >= min(LOOKED_AFTER, self._most_bytes // 4)
+            self._written = 0 if is_due else self._written
+        if is_due:
+            self._shrink()
 
     def _shrink(self) -> None:
         """To nine tenths of what may be kept."""
@@ -311,6 +303,28 @@ class RenderCache:
             with suppress(OSError):  # another process was quicker
                 found.append((path, path.stat()))
         return found
+
+
+class RenderCache(BoundedFolder):
+    """`renders/HASH/PAGE-WIDTH.FORMAT`."""
+
+    def get(self, content_hash: str, name: str) -> bytes | None:
+        path = self._folder / content_hash / name
+        try:
+            data = path.read_bytes()
+        except OSError:  # never drawn
+            return None
+        with suppress(OSError):  # gone this very moment
+            os.utime(path)  # asked for just now; not `touch`, which would make an empty one
+        return data
+
+    def put(self, content_hash: str, name: str, data: bytes) -> None:
+        """A full disk costs time at the next look, not the image."""
+        with suppress(OSError, LibraryError):
+            folder = self._folder / content_hash
+            folder.mkdir(parents=True, exist_ok=True)
+            write_new(data, folder).replace(folder / name)
+            self.grew(len(data))
 
 
 MARK = (255, 214, 0, 90)  # a text marker's yellow, translucent

@@ -23,7 +23,7 @@ from refdesk.config import is_closed, make_folder
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder, Scored
 from refdesk.records import LexicalEntry, LibraryState
-from refdesk.store_ports import ChunkStore, IndexContent
+from refdesk.store_ports import NO_VECTORS, ChunkStore, IndexContent
 from refdesk.terms import VERSION
 from refdesk.text import edit_distances
 from refdesk.types import EVERYTHING, Range, Scope
@@ -284,7 +284,7 @@ class LexicalIndex:
         self, terms: Sequence[str], distance: int, k: int, scope: Scope, without: Collection[str] = ()
     ) -> list[int]:
         alike = [Query.fuzzy_term_query(self._schema, "body", term, distance=distance) for term in terms]
-        query = Query.boolean_query([(Occur.Should, one) for one in alike])
+        query = Query.boolean_query([(Occur.Should, term) for term in alike])
         if without:
             left_out = [(Occur.MustNot, Query.term_query(self._schema, "body", term)) for term in without]
             query = Query.boolean_query([(Occur.Must, query), *left_out])
@@ -389,7 +389,7 @@ def _document(entry: LexicalEntry) -> Any:
 def _filtered(query: Query, filters: Sequence[Query]) -> Query:
     if not filters:
         return query
-    unscored = [(Occur.Must, Query.const_score_query(one, 0.0)) for one in filters]
+    unscored = [(Occur.Must, Query.const_score_query(filter_, 0.0)) for filter_ in filters]
     return Query.boolean_query([(Occur.Must, query), *unscored])
 
 
@@ -410,6 +410,7 @@ class MemoryIndex:
     """Looks at every chunk for every search; exact, and meant for thousands."""
 
     tail_room = 0
+    keeps_vectors = False  # they are read from the store
 
     def __init__(self, chunks: ChunkStore, embedder: Embedder) -> None:
         self._chunks, self._embedder = chunks, embedder
@@ -455,7 +456,14 @@ class MemoryIndex:
 
     # writing
 
-    def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = ()) -> None:
+    def write(
+        self,
+        entries: Iterable[LexicalEntry],
+        drop: Sequence[Range] = (),
+        *,
+        vectors: Mapping[int, NDArray[np.float32]] = NO_VECTORS,
+        within: Any = None,
+    ) -> None:
         self._postings.drop(drop)
         self._postings.add(entries)
 

@@ -17,8 +17,9 @@ import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from filelock import FileLock
@@ -31,7 +32,7 @@ from refdesk.errors import DiskFull
 from refdesk.index.lexical import Corpus, Factors, LexicalIndex, Postings, inverse_frequency
 from refdesk.ports import Embedder, Scored
 from refdesk.records import LexicalEntry, LibraryState
-from refdesk.store_ports import ChunkStore, IndexContent
+from refdesk.store_ports import NO_VECTORS, ChunkStore, IndexContent
 from refdesk.types import Range, Scope
 
 # --- nearest vectors --------------------------------------------------------------------------------------------------
@@ -86,7 +87,7 @@ class VectorIndex:
         both = (self._ids, self._tail_ids[: self._tail_length])
         firsts, lasts = self._dropped[:, 0], self._dropped[:, 1]
         gone = [np.searchsorted(ids, lasts, "right") - np.searchsorted(ids, firsts, "left") for ids in both]
-        return sum(map(len, both)) - int(sum(one.sum() for one in gone))
+        return sum(map(len, both)) - int(sum(ids.sum() for ids in gone))
 
     def append(self, ids: Ids, vectors: Matrix) -> None:
         """Adds vectors whose ids are greater than all before."""
@@ -270,6 +271,8 @@ SCOPES_KEPT = 64  # sets of allowed chunk ids remembered for one generation
 class LocalIndex:
     """What one process sees of the index files of a library."""
 
+    keeps_vectors = False  # they are read from the store
+
     def __init__(self, folder: Path, chunks: ChunkStore, embedder: Embedder) -> None:
         self.folder = folder
         self._embedder = embedder  # only asked when vectors are needed: it may be a server far away
@@ -376,7 +379,14 @@ class LocalIndex:
     def tail_room(self) -> int:
         return min(UNFOLDED_LIMIT, int(self.unfolded_share * self.lexical_index.count))
 
-    def write(self, entries: Iterable[LexicalEntry], drop: Sequence[Range] = ()) -> None:
+    def write(
+        self,
+        entries: Iterable[LexicalEntry],
+        drop: Sequence[Range] = (),
+        *,
+        vectors: Mapping[int, NDArray[np.float32]] = NO_VECTORS,
+        within: Any = None,
+    ) -> None:
         try:
             self.lexical_index.write(entries, drop)
             self.lexical_index.merge()

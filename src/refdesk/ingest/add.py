@@ -6,18 +6,18 @@ Unchanged files are left alone, changed ones replaced in one step; jobs that a k
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from refdesk.config import hash_file
-from refdesk.errors import DiskFull, RefdeskError, TooLarge, UnreadableFile
+from refdesk.errors import DiskFull, ParserDied, RefdeskError, TooLarge, UnreadableFile
 from refdesk.ingest.pipeline import Finished, FoundFile, NewDocument, Pipeline, discover, look
+from refdesk.ingest.runs import MOST_TAKEN, PARKED, Run, is_tried_again, later
 from refdesk.ingest.worker import Preparer
 from refdesk.ingest.workers import (
     AttachedFile,
@@ -34,41 +34,7 @@ from refdesk.ports import Embedder
 from refdesk.records import NewText
 from refdesk.settings import Settings
 from refdesk.store_ports import DocumentStore, Files, Jobs, LibraryWriter, Ready
-from refdesk.types import EVERYTHING, QUEUED, Added, Document, Job, Outcome, Progress, Scope
-
-# Who is at work? A run holds a lease for as long as it is heard of, and a folder for what it has read.
-
-BEAT_S = 15.0  # a quarter of the lease
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    worker: str
-    folder: Path
-
-
-@contextmanager
-def at_work(jobs: Jobs, files: Files) -> Iterator[Run]:
-    """A run of this process; what it has taken and not finished at the end of the block is free for others."""
-    worker = jobs.start()
-    ended = threading.Event()
-
-    def beat() -> None:
-        while not ended.wait(BEAT_S):
-            with suppress(RefdeskError):  # on a full disk; the lease lasts for some more beats
-                jobs.beat(worker)
-
-    thread = threading.Thread(target=beat, name="refdesk-lease", daemon=True)
-    thread.start()
-    try:
-        with files.workspace(worker) as folder:
-            yield Run(worker, folder)
-    finally:
-        ended.set()
-        thread.join()
-        with suppress(RefdeskError):  # the lease ends by itself
-            jobs.end(worker)
-
+from refdesk.types import BACKGROUND, EVERYTHING, QUEUED, Added, Document, Job, Outcome, Progress, Scope
 
 UPLOAD = "upload:"  # what the source of their documents begins with
 TELL_S = 0.25  # progress is written down this often at most, and what was cancelled is looked for
@@ -128,15 +94,20 @@ class Intake:
     ) -> None:
         self._clear_up()
         # Once each, though a file may be named itself and lie in a folder that is named too.
-        wanted = (one for path in paths for one in discover(path.absolute(), follow_links=follow_links))
-        found = list({one.path: one for one in wanted}.values())
+        wanted = (found_file for path in paths for found_file in discover(path.absolute(), follow_links=follow_links))
+        found = list({file.path: file for file in wanted}.values())
         if sync:
             self._remove_missing([path.absolute() for path in paths], found)
         sources = self._sources(found, collection, metadata)
         mine = self._jobs.submit([self._file_job(source.document, password) for source in sources])
         self._taken = {job.id: job for job in mine}
         prepared = [self._prepare(source, job) for source, job in zip(sources, mine, strict=True)]
-        left = self._jobs.take(self._worker, lambda free: [job for job in free if job.attempts])
+        left = self._jobs.take(
+            self._worker,
+            lambda free: [
+                job for job in free if 0 < job.attempts <= MOST_TAKEN and job.is_due and job.kind not in BACKGROUND
+            ],
+        )
         places = {(job.collection, job.source) for job in mine}
         again = [job.id for job in left if (job.collection, job.source) in places]
         self._jobs.remove(again)
@@ -148,14 +119,18 @@ class Intake:
         own: Any = {name: getattr(document, name) for name in copied}
         return Job("", kind="file", worker=self._worker, attempts=1, password=password, **own)
 
-    def work(self, choose: Callable[[list[Job]], Sequence[Job]]) -> bool:
-        """Takes the jobs that are chosen of those that wait, unless another run is at it; says whether there were any.
+    def work(self, choose: Callable[[list[Job]], Sequence[Job]], *, alone: bool = True) -> bool:
+        """Takes the jobs that are chosen of those that wait, unless, `alone`, another run is at it; says whether there
+        were any.
 
         One that is cancelled is put down, also in the middle of it, and told as removed.
         """
         self._clear_up()
-        jobs = self._jobs.take(self._worker, choose, alone=True)
-        self._work_off(jobs, [])
+        jobs = self._jobs.take(self._worker, choose, alone=alone)
+        parked = [job for job in jobs if job.attempts > MOST_TAKEN and job.kind in QUEUED]
+        self._taken = {job.id: job for job in parked}
+        self._give_up(ParserDied(f"its worker ended {MOST_TAKEN} times while it was being added", hint=PARKED))
+        self._work_off([job for job in jobs if job not in parked], [])
         return bool(jobs)
 
     def _clear_up(self) -> None:
@@ -261,12 +236,16 @@ class Intake:
             is_stored = job.id in self._became
             if job.kind not in QUEUED and not is_stored:
                 gone.append(job.id)
+            elif not is_stored and is_tried_again(job, error):
+                free.append(later(job, error))
             elif isinstance(error, RefdeskError) and not is_stored:
                 is_full = isinstance(error, DiskFull)
                 reason = "the server's disk is full; try again when there is space on it" if is_full else error.sentence
                 failed.append(replace(_ended(job), status="failed", reason=reason))
-            else:
-                free.append(replace(job, worker=""))
+            elif isinstance(error, Exception):
+                free.append(later(job, error))
+            else:  # told to stop: nothing is wrong with it
+                free.append(replace(job, worker="", attempts=job.attempts - 1))
         self._taken = {}
         self._jobs.remove(gone)
         self._jobs.change([*free, *failed], self._worker)
@@ -275,11 +254,13 @@ class Intake:
         """What has to be taken in; of new files with the same content, one."""
         changed: list[NewDocument] = []
         new: dict[str, NewDocument] = {}
-        for one in found:
-            if one.skipped:
-                self._say(Added(_text(one.name), "skipped", None, one.skipped, _text(str(one.path))))
+        for found_file in found:
+            if found_file.skipped:
+                self._say(
+                    Added(_text(found_file.name), "skipped", None, found_file.skipped, _text(str(found_file.path)))
+                )
                 continue
-            source = self._source(one, collection, metadata) if self._is_nameable(one) else None
+            source = self._source(found_file, collection, metadata) if self._is_nameable(found_file) else None
             if source is None:
                 continue
             content_hash = source.document.content_hash
@@ -347,8 +328,10 @@ class Intake:
         return NewDocument(document, None, found.modified, found.size)
 
     def _remove_missing(self, roots: Sequence[Path], found: Sequence[FoundFile]) -> None:
-        present = {str(one.path) for one in found}
-        closed = [one.path for one in found if one.error and one.path.exists()]  # nobody knows what lies in there
+        present = {str(found_file.path) for found_file in found}
+        closed = [
+            found_file.path for found_file in found if found_file.error and found_file.path.exists()
+        ]  # nobody knows what lies in there
         for document in self._documents.documents(Scope()):
             if document.source in present or not document.source or document.parent_id is not None:
                 continue
@@ -415,10 +398,10 @@ class Intake:
     def _write_progress(self, progress: Progress) -> None:
         changed = []
         left = None if progress.seconds_left is None else round(progress.seconds_left, 1)
-        for one in progress.files:
-            before = self._taken.get(one.job)
+        for file in progress.files:
+            before = self._taken.get(file.job)
             if before is not None:
-                counts: Any = {name: getattr(one, name) for name in COUNTS}
+                counts: Any = {name: getattr(file, name) for name in COUNTS}
                 now = replace(before, status="processing", seconds_left=left, **counts)
                 changed += [now] if now != before else []
         self._taken |= {job.id: job for job in self._jobs.change(changed, self._worker)}
@@ -452,6 +435,11 @@ class Intake:
         return more
 
     def fail(self, source: NewDocument, error: RefdeskError) -> None:
+        job = self._taken.get(source.job)
+        if job is not None and job.kind in QUEUED and is_tried_again(job, error):
+            self._became.pop(job.id, None)
+            self._jobs.change([later(self._taken.pop(job.id), error)], self._worker)
+            return
         self._fail(source, error, self._worker)
         self._write_ended()
 
@@ -496,7 +484,9 @@ class Intake:
 
     def _write_ended(self) -> None:
         """The jobs whose documents are all finished; files of failed uploads are kept for another try."""
-        ended = [self._taken.pop(one) for one in self._became if one in self._taken and self._under_way[one] <= 0]
+        ended = [
+            self._taken.pop(added) for added in self._became if added in self._taken and self._under_way[added] <= 0
+        ]
         uploads = {job.id: _result(job, self._became[job.id]) for job in ended if job.kind in QUEUED}
         gone = [job.id for job in ended if job.id not in uploads or self._became[job.id].outcome == "removed"]
         if uploads:
@@ -549,6 +539,10 @@ class Intake:
     def _say(self, added: Added) -> None:
         self.results.append(added)
         self._on_added(added)
+
+
+def _left_by_others(free: Sequence[Job]) -> list[Job]:
+    return [job for job in free if 0 < job.attempts <= MOST_TAKEN and job.is_due]
 
 
 def _ended(job: Job) -> Job:

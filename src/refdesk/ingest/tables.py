@@ -84,14 +84,14 @@ def stated_scales(text: str, labels: Iterable[str], *, is_own: bool) -> StatedSc
     if not excepted and len(scales) < 2:
         return StatedScales()
     said = frozenset(stem for label in labels for stem in stems(label))
-    things = [one for part in excepted for one in _LISTED.split(part)]
+    things = [item for part in excepted for item in _LISTED.split(part)]
 
-    def meant(one: str) -> Stems:
-        found = stems(one)
+    def meant(text: str) -> Stems:
+        found = stems(text)
         return found & said if is_own or found <= said else frozenset()
 
-    plain = [meant(_PER_SOMETHING.sub(" ", one)) for one in things]
-    named = [meant(_PER_WORD.sub(" ", one)) for one in things]
+    plain = [meant(_PER_SOMETHING.sub(" ", thing)) for thing in things]
+    named = [meant(_PER_WORD.sub(" ", thing)) for thing in things]
     others = [
         (thing, named_scale(later.group()))
         for before, later in itertools.pairwise(scales)
@@ -521,7 +521,7 @@ def _column(text: str, cells: Cells, head: int, own: Measure, rows: Sequence[_Ta
     texts: dict[str, int] = {}
     codes = np.array([texts.setdefault(text[start:end], len(texts)) for start, end in cells[:, 4:].tolist()], np.int32)
     shown = list(texts)
-    values = [cell_number(one) if not is_label or is_number(one) else None for one in shown]
+    values = [cell_number(text) if not is_label or is_number(text) else None for text in shown]
     numbers = np.array([np.nan if value is None else value for value in values], np.float64)[codes]
     numbers[cells[:, 0] < head] = np.nan
     measures: dict[Measure, int] = {Measure(): 0}
@@ -553,9 +553,9 @@ def _measures(
     `above.scale` is what holds for the part of the document: for money, from its first sign in the column on, but for
     prices.
     """
-    units = [unit_of(one) for one in shown]
-    bare = [one for one in shown if _FOUR_DIGITS.fullmatch(one)]
-    has_years = all(_YEAR.fullmatch(one) for one in bare)  # "expires in 2027": no thousands, and no dollars
+    units = [unit_of(text) for text in shown]
+    bare = [text for text in shown if _FOUR_DIGITS.fullmatch(text)]
+    has_years = all(_YEAR.fullmatch(text) for text in bare)  # "expires in 2027": no thousands, and no dollars
     period = period_from(own.period)
     sign = ("", -1)  # of money, and the section in which it stands
     for row, code in zip(numbers.tolist(), codes.tolist(), strict=True):

@@ -357,7 +357,7 @@ class WorkerPool:
             worker.connection.send_bytes(encode(message))
 
     def _idle_worker(self) -> _Worker:
-        for worker in [one for one in self._workers if one.ticket is None]:
+        for worker in [worker for worker in self._workers if worker.ticket is None]:
             if not worker.connection.poll() and worker.process.poll() is None:  # idle workers say nothing
                 return worker
             worker.end()  # it died while idle, which is no fault of the next task
@@ -398,7 +398,7 @@ class WorkerPool:
 
     def cancel(self, ticket: int) -> None:
         """Ends what is done under a ticket; nothing more is heard of it."""
-        for worker in [one for one in self._workers if one.ticket == ticket]:
+        for worker in [worker for worker in self._workers if worker.ticket == ticket]:
             worker.end()
             self._workers.remove(worker)
 
@@ -423,18 +423,22 @@ class WorkerPool:
         self._workers.clear()
 
 
-def _event(worker: _Worker, said: WorkerMessage) -> WorkerEvent:
+def _event(worker: _Worker, worker_message: WorkerMessage) -> WorkerEvent:
     """What a worker has said about its task; ValueError when it is no answer to that."""
     ticket, task = worker.ticket, worker.task
     assert ticket is not None
-    if said.progress is not None:
-        return WorkerEvent(ticket, "progress", said.progress)
-    if said.failed is not None:
-        return WorkerEvent(ticket, "failed", said.failed.error())
-    if isinstance(task, PrepareTask) and said.prepared is not None and _is_of(task, said.prepared):
-        return WorkerEvent(ticket, "done", said.prepared)
-    if isinstance(task, EmbedTask) and said.embedded is not None and len(said.embedded) == len(task.chunks):
-        return WorkerEvent(ticket, "done", said.embedded)
+    if worker_message.progress is not None:
+        return WorkerEvent(ticket, "progress", worker_message.progress)
+    if worker_message.failed is not None:
+        return WorkerEvent(ticket, "failed", worker_message.failed.error())
+    if isinstance(task, PrepareTask) and worker_message.prepared is not None and _is_of(task, worker_message.prepared):
+        return WorkerEvent(ticket, "done", worker_message.prepared)
+    if (
+        isinstance(task, EmbedTask)
+        and worker_message.embedded is not None
+        and len(worker_message.embedded) == len(task.chunks)
+    ):
+        return WorkerEvent(ticket, "done", worker_message.embedded)
     raise ValueError("the answer is to another question")
 
 
@@ -445,8 +449,8 @@ def _is_of(task: PrepareTask, result: PreparedFile) -> bool:
     """
     made, asked = result.prepared.document, task.document
     same = all(getattr(made, name) == getattr(asked, name) for name in ("id", "collection", "source", "parent_id"))
-    files = [one for one in (result.original, *(child.path for child in result.children)) if one is not None]
-    return same and all(one.parent == task.folder and one.name not in ("", "..") for one in files)
+    files = [path for path in (result.original, *(child.path for child in result.children)) if path is not None]
+    return same and all(file.parent == task.folder and file.name not in ("", "..") for file in files)
 
 
 class EmbedsHere:

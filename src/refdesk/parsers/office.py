@@ -351,7 +351,7 @@ def _chart(shape: Shape) -> Iterator[Item]:
         title = chart.chart_title.text_frame.text if chart.has_title and chart.chart_title.has_text_frame else ""
         plot = chart.plots[0]
         categories = [str(category) for category in plot.categories]
-        series = [(str(one.name), list(one.values)) for plot in chart.plots for one in plot.series]
+        series = [(str(line.name), list(line.values)) for plot in chart.plots for line in plot.series]
     except (AttributeError, IndexError, KeyError, ValueError, NotImplementedError):
         return
     if title.strip():

@@ -173,7 +173,7 @@ def _second_head(rows: list[_Cells], start: int, stop: int) -> int:
             continue
         label, values = _label_and_values(cells, rows[last])
         if amounts:
-            stands_out = cells.is_bold and not any(one.is_bold for one in amounts)
+            stands_out = cells.is_bold and not any(amount.is_bold for amount in amounts)
             below = [text for other in rows[index + 1 : stop] if other.is_tabular for text in other.texts[1:]]
             if heads_anew("" if stands_out else label, values, years) and any(map(is_value, below[: 3 * len(values)])):
                 return last + 1

@@ -215,6 +215,7 @@ class ChainedLLM:
 
 WIRES: Mapping[str, type[WireLLM]] = {"openai": OpenAILLM, "anthropic": AnthropicLLM, "gguf": GgufLLM}
 ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
+KEPT = 8  # sets of models: one for each that callers choose for their questions
 CHECK_S, LIST_S = 30.0, 10.0
 LOAD_S = 180.0  # for the first word of a model on this machine, which may have to be loaded
 NO_LIST = frozenset({404, 405, 410, 501})  # servers that answer questions and keep no list
@@ -230,16 +231,18 @@ class ModelDirectory:
         self._config = config
         self._entered = ProviderStore(config.library)
         self._making = threading.Lock()
-        self._models: tuple[str, ChainedModels] | None = None
+        self._models: dict[str, ChainedModels] = {}
         self._reranker: tuple[str, Reranker] | None = None
 
     def of(self, settings: Settings) -> ChainedModels:
         """Made again when a setting, address or key has changed; their breakers live as long as the process."""
         key = f"{self._entered.revision} {_llm_key(settings)}"
         with self._making:
-            if self._models is None or self._models[0] != key:
-                self._models = (key, make_models(self._config, settings))
-            return self._models[1]
+            if key not in self._models:
+                if len(self._models) >= KEPT:
+                    self._models.clear()
+                self._models[key] = make_models(self._config, settings)
+            return self._models[key]
 
     def reranker(self, settings: Settings) -> Reranker | None:
         """The cross-encoder that is named; None: the sentences' own vectors do."""
@@ -249,6 +252,12 @@ class ModelDirectory:
             if self._reranker is None or self._reranker[0] != settings.reranker:
                 self._reranker = (settings.reranker, OnnxReranker(settings.reranker))
             return self._reranker[1]
+
+    def allowed(self, settings: Settings) -> list[str]:
+        """The models that a question may be put to, the one that is named first; none where models are switched off."""
+        named = models_by_role(self._config, settings).get("answer", [""])[0]
+        chosen = _split(settings.llm_allowed) if settings.llm_enabled else []
+        return list(dict.fromkeys(name for name in (named, *chosen) if name))
 
     def by_role(self, settings: Settings) -> dict[ModelRole, list[str]]:
         """The models that are named, those that stand in behind the answering one; a role without one is left out."""
@@ -415,8 +424,8 @@ def make_models(config: Config, settings: Settings) -> ChainedModels:
             tries = 1 if role == "router" else settings.llm_tries
             chains[role] = ChainedLLM(models, tries, settings.breaker_failures, settings.breaker_seconds)
     sentences = tuple(f"{name} cannot be used: {why}." for name, why in problems.items())
-    for one in sentences:
-        logger.warning("%s", one)
+    for sentence in sentences:
+        logger.warning("%s", sentence)
     return ChainedModels(chains, sentences)
 
 
@@ -444,7 +453,8 @@ def models_by_role(config: Config, settings: Settings) -> dict[ModelRole, list[s
     if not settings.llm_enabled:
         return {}
     names: dict[ModelRole, list[str]] = {"answer": [settings.llm_answer or config.llm]}
-    names["answer"] += _split(settings.llm_fallbacks or config.llm_fallbacks)
+    own = names["answer"][0]
+    names["answer"] += [one for one in _split(settings.llm_fallbacks or config.llm_fallbacks) if one != own]
     names["router"] = _split(settings.llm_router or config.llm_router)
     names["verifier"] = _split(settings.llm_verifier or config.llm_verifier)
     names["reconciler"] = _split(settings.llm_reconciler or config.llm_reconciler)
@@ -460,7 +470,7 @@ def all_named(config: Config, settings: Settings) -> list[str]:
 
 def named_models(values: Mapping[str, object]) -> list[str]:
     """The models that these settings name: `{"llm.fallbacks": "ollama:a, ollama:b"}` -> both."""
-    return [name for role in (*ROLES, "fallbacks") for name in _split(str(values.get(f"llm.{role}", "")))]
+    return [name for role in (*ROLES, "fallbacks", "allowed") for name in _split(str(values.get(f"llm.{role}", "")))]
 
 
 def _split(names: str) -> list[str]:

@@ -260,11 +260,11 @@ class OnnxReranker:
     def _scores(self, model: Any, tokenizer: Any, question: str, texts: Sequence[str]) -> list[float]:
         encoded = tokenizer.encode_batch([(question, text) for text in texts])
         columns = {
-            "input_ids": [one.ids for one in encoded],
-            "attention_mask": [one.attention_mask for one in encoded],
-            "token_type_ids": [one.type_ids for one in encoded],
+            "input_ids": [encoding.ids for encoding in encoded],
+            "attention_mask": [encoding.attention_mask for encoding in encoded],
+            "token_type_ids": [encoding.type_ids for encoding in encoded],
         }
-        wanted = {one.name for one in model.get_inputs()}
+        wanted = {get_input.name for get_input in model.get_inputs()}
         feed = {name: np.array(rows, dtype=np.int64) for name, rows in columns.items() if name in wanted}
         try:
             output = np.asarray(model.run(None, feed)[0], dtype=np.float64)
@@ -299,7 +299,7 @@ class OnnxReranker:
             model = one_thread_session(str(path))
         except Exception as error:  # onnxruntime's errors share no base class
             raise ModelError(f"{path} is no ONNX model: {_first_line(error)}", hint=HINT) from error
-        names = {one.name for one in model.get_inputs()}
+        names = {get_input.name for get_input in model.get_inputs()}
         if "input_ids" not in names or not names <= INPUTS:
             raise ModelError(f"{path} is no cross-encoder: it wants {', '.join(sorted(names))}", hint=HINT)
         return model
@@ -334,7 +334,7 @@ def _chances(folder: Path, output: NDArray[np.float64], count: int) -> list[floa
         shape = " × ".join(map(str, output.shape))
         raise ModelError(f"the reranker in {folder} gives {shape} values, not one score per passage", hint=HINT)
     logits = rows[:, 0] if rows.shape[1] == 1 else rows[:, 1] - rows[:, 0]
-    return [1.0 / (1.0 + math.exp(-max(-50.0, min(50.0, float(one))))) for one in logits]
+    return [1.0 / (1.0 + math.exp(-max(-50.0, min(50.0, float(logit))))) for logit in logits]
 
 
 def _first_line(error: Exception) -> str:
@@ -415,11 +415,11 @@ def _without_doubles(scored: list[tuple[float, OcrLine]]) -> list[OcrLine]:
     return kept
 
 
-def _shared(one: OcrLine, other: OcrLine) -> float:
+def _shared(ocr_line: OcrLine, other: OcrLine) -> float:
     """Common area as a share of the smaller of the two."""
-    width = min(one.right, other.right) - max(one.left, other.left)
-    height = min(one.bottom, other.bottom) - max(one.top, other.top)
+    width = min(ocr_line.right, other.right) - max(ocr_line.left, other.left)
+    height = min(ocr_line.bottom, other.bottom) - max(ocr_line.top, other.top)
     if width <= 0 or height <= 0:
         return 0.0
-    areas = [(line.right - line.left) * (line.bottom - line.top) for line in (one, other)]
+    areas = [(line.right - line.left) * (line.bottom - line.top) for line in (ocr_line, other)]
     return width * height / max(min(areas), 1.0)

@@ -191,7 +191,7 @@ def _anthropic_image(media_type: str, data: str) -> dict[str, Any]:
 INSTRUCTION = "Answer with one JSON object of this JSON schema and with nothing else:"
 _RENAMED = frozenset({"max_tokens", "max_completion_tokens"})  # refused under one name, sent under the other
 _SCHEMA_WORDS = ("json_schema", "response_format", "response format", "schema", "additionalproperties", "grammar")
-_OPTIONAL = ("stream_options", "reasoning_effort", "temperature", "top_p", "stop")
+_OPTIONAL = ("stream_options", "reasoning_effort", "temperature", "top_p", "top_k", "stop")
 
 
 class OpenAILLM(WireLLM):
@@ -225,6 +225,8 @@ class OpenAILLM(WireLLM):
             body["temperature"] = request.temperature
             if request.top_p < 1.0:
                 body["top_p"] = request.top_p
+            if request.top_k > 0:  # not in OpenAI's own; most who speak as it does take it
+                body["top_k"] = request.top_k
         if request.stop:
             body["stop"] = list(request.stop[:4])  # OpenAI takes four
         return {name: value for name, value in body.items() if name not in unsupported or name in _RENAMED}
@@ -315,6 +317,8 @@ class AnthropicLLM(WireLLM):
             body["system"] = request.system
         if not info.keeps_sampling and "temperature" not in unsupported:
             body["temperature"] = min(request.temperature, 1.0)
+        if request.top_k > 0 and not info.keeps_sampling and "top_k" not in unsupported:
+            body["top_k"] = request.top_k
         if stops := [stop for stop in request.stop if stop.strip()]:
             body["stop_sequences"] = stops
         if request.schema is None:
@@ -326,8 +330,9 @@ class AnthropicLLM(WireLLM):
 
     def unsupported_parameter(self, reason: str, body: Mapping[str, Any], unsupported: Parameters) -> str:
         """ "`temperature` is deprecated for this model." -> "temperature"."""
-        if "temperature" in body and "temperature" in reason:
-            return "temperature"
+        for name in ("top_k", "temperature"):
+            if name in body and name in reason:
+                return name
         names_schema = any(word in reason for word in ("output_config", "structured output", "schema"))
         return "output_config" if "output_config" in body and names_schema else ""
 

@@ -437,8 +437,8 @@ def row_features(
 
 def _spans(starts: Floats, ends: Floats, places: NDArray[np.int32], chunk: Chunk) -> tuple[FoundSpan | None, ...]:
     """The likeliest answer within each sentence; None for a sentence beyond what was read."""
-    first = np.searchsorted(places, [one.start for one in chunk.sentences]).tolist()
-    last = np.searchsorted(places, [one.end for one in chunk.sentences]).tolist()
+    first = np.searchsorted(places, [sentence.start for sentence in chunk.sentences]).tolist()
+    last = np.searchsorted(places, [sentence.end for sentence in chunk.sentences]).tolist()
     found: list[FoundSpan | None] = []
     for sentence, low, high in zip(chunk.sentences, first, last, strict=True):
         if low == high:

@@ -55,7 +55,7 @@ async def resolve(host: str, port: int) -> list[str]:
     found = await asyncio.get_running_loop().run_in_executor(
         _NAMES, partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     )
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
+    return list(dict.fromkeys(str(address[4][0]) for address in found))
 
 
 async def fetch(
@@ -126,7 +126,7 @@ def _netloc(host: str, port: int | None) -> str:
 def checked_networks(text: str) -> tuple[Network, ...]:
     """`"10.1.0.0/16, fd00::/8"` -> the two networks."""
     try:
-        return tuple(ipaddress.ip_network(one.strip()) for one in text.split(",") if one.strip())
+        return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
     except ValueError as error:
         raise UsageError(f"serve.fetch_networks: {error}", hint="write 10.1.0.0/16, with commas between") from None
 
@@ -138,7 +138,7 @@ async def _addresses(parts: SplitResult, networks: Sequence[Network], resolve: R
     except (OSError, UnicodeError):
         raise _unreachable(parts.geturl(), f"there is no machine called {host}") from None
     # All of them: a name with a public and a private address would be a way in.
-    if not found or not all(may_reach(one, networks) for one in found):
+    if not found or not all(may_reach(address, networks) for address in found):
         raise UsageError(
             f"{host} is not on the public web, so it is not fetched",
             hint="download it and upload it, or have its network allowed in serve.fetch_networks",
@@ -165,19 +165,19 @@ def may_reach(address: str, networks: Sequence[Network] = ()) -> bool:
     return one.is_global and not one.is_reserved and not site_local
 
 
-def _inner(one: Address) -> Address:
+def _inner(address: Address) -> Address:
     """The IPv4 address that an IPv6 address stands for, if it does."""
-    if isinstance(one, ipaddress.IPv4Address):
-        return one
-    if one.ipv4_mapped is not None:
-        return one.ipv4_mapped
-    if one.sixtofour is not None:
-        return one.sixtofour
-    if one.teredo is not None:
-        return one.teredo[1]
-    if any(one in network for network in NAT64) or (int(one) >> 32 == 0 and int(one) > 1):
-        return ipaddress.IPv4Address(int(one) & 0xFFFFFFFF)
-    return one
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address.teredo is not None:
+        return address.teredo[1]
+    if any(address in network for network in NAT64) or (int(address) >> 32 == 0 and int(address) > 1):
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address
 
 
 async def _request(stack: AsyncExitStack, parts: SplitResult, addresses: Sequence[str]) -> httpx2.Response:

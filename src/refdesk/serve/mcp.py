@@ -303,7 +303,7 @@ class Tools:
 
         def work(desk: CallerDesk) -> CallToolResult:
             listed, total = desk.list_documents(collection=collection or None, text=name, limit=limit, offset=offset)
-            found = DocumentsFound([document_found(one) for one in listed], total)
+            found = DocumentsFound([document_found(document) for document in listed], total)
             return _result(found, documents_text(found))
 
         return await self._call(context, lambda desk: asyncio.to_thread(work, desk))

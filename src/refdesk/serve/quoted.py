@@ -119,7 +119,7 @@ def laid_out(content: str, claims: Sequence[Range], rows: Mapping[int, Row]) -> 
     for name, group in groupby(_lines(content, claims), kind):
         lines = tuple(group)
         if name == "rows":
-            parts += [Part("rows", one) for one in _tables(lines, rows)]
+            parts += [Part("rows", table) for table in _tables(lines, rows)]
         elif filled := [at for at, line in enumerate(lines) if content[line.start : line.end].strip()]:
             parts.append(Part(name, lines[filled[0] : filled[-1] + 1]))
     return parts

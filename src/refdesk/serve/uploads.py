@@ -1,4 +1,4 @@
-"""How do uploaded files become documents? As jobs, which one process of a server at a time works off in a thread.
+"""How do uploaded files become documents? As jobs in a table that every process sees; `worker.py` works them off.
 
     receive -> accept (from here on nothing is lost) -> pending -> processing -> ready, or failed with the reason
 
@@ -8,14 +8,11 @@ Clients may leave and processes may be killed; whoever starts next resumes.
 from __future__ import annotations
 
 import asyncio
-import logging
 import shutil
-import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,19 +22,14 @@ from starlette.requests import ClientDisconnect, Request
 
 from refdesk.arguments import valid_utf8
 from refdesk.desk import Refdesk
-from refdesk.errors import DiskFull, LibraryError, NotFound, RefdeskError, TooLarge, UsageError
+from refdesk.errors import DiskFull, LibraryError, NotFound, RefdeskError, TooLarge, TooManyRequests, UsageError
 from refdesk.records import Caller
-from refdesk.types import UNFINISHED, Document, Job, Progress
+from refdesk.serve.worker import UploadWorker
+from refdesk.trace import in_thread
+from refdesk.types import UNFINISHED, Document, Job
 
 LOOK_S = 0.25  # how often a subscriber looks for changes; what a person still sees as "at once"
-IDLE_S = 2.0  # how often an idle worker looks for what another, perhaps killed, process has left
-BATCH = 64  # files added together: one start of the parsing processes for all of them
-BATCH_BYTES = 8 << 20  # about a minute's work; what comes meanwhile waits no longer for its turn
-KEEP = {
-    "ready": timedelta(hours=24),  # how long a finished upload is listed; its document stays
-    "failed": timedelta(days=30),  # how long the file of a failed one is kept for another try
-}
-CLEAR_S = 3600.0
+BUSY_S = 30.0  # when to come back while too much waits
 LONGEST_NAME = 255
 # What another try begins with; how far the one before came is forgotten.
 ACCEPTED: tuple[str, ...] = (
@@ -53,41 +45,26 @@ ACCEPTED: tuple[str, ...] = (
 )
 ACCEPTED += ("created_at", "kind", "source")
 
-logger = logging.getLogger("refdesk.uploads")
-
-
-class Stopped(BaseException):
-    """Ends an add when the server stops; the next one starts it again."""
-
 
 class Uploads:
     """The uploads of one library as one process sees them."""
 
     def __init__(self, desk: Refdesk) -> None:
         self._desk, self._jobs, self._files = desk, desk.jobs, desk.files
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._cleared = -CLEAR_S
-
-    def start(self) -> None:
-        """Resumes what was accepted before; returns at once."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="refdesk-uploads", daemon=True)
-            self._thread.start()
-
-    def stop(self, patience_s: float = 20.0) -> None:
-        """Cancels the work; the next start resumes what is not finished."""
-        self._stopping.set()
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join(patience_s)
-
-    def wake(self) -> None:
-        """Something was accepted."""
-        self._wake.set()
+        self._worker = UploadWorker(desk)
+        self.start, self.stop, self.wake = self._worker.start, self._worker.stop, self._worker.wake
 
     # taking in
+
+    def check_room(self) -> None:
+        """Not more than can be worked off in a while: whoever sends faster than that is told to wait."""
+        most, waiting = self._desk.settings.max_waiting, self._jobs.waiting()
+        if most and waiting >= most:
+            raise TooManyRequests(
+                f"{waiting:,} files wait to be added already",
+                hint=f"try again in {BUSY_S:.0f} seconds, or raise serve.max_waiting",
+                retry_after_s=BUSY_S,
+            )
 
     @contextmanager
     def receiving(self) -> Iterator[tuple[str, IO[bytes]]]:
@@ -114,7 +91,7 @@ class Uploads:
 
     def listed(self, caller: Caller) -> list[Job]:
         """Newest first."""
-        return [one for one in reversed(self._jobs.all().values()) if self._visible(one, caller)]
+        return [job for job in reversed(self._jobs.all().values()) if self._visible(job, caller)]
 
     def get(self, upload_id: str, caller: Caller) -> Job:
         found = self._jobs.all().get(upload_id)
@@ -176,9 +153,9 @@ class Uploads:
         """The uploads once all are finished, or at that time (of `time.monotonic`)."""
         while True:
             known = self._jobs.all()
-            now = [known.get(one.id, one) for one in uploads]
-            waits = any(one.id in known and one.status in UNFINISHED for one in now)
-            if not waits or time.monotonic() >= until or self._stopping.wait(LOOK_S):
+            now = [known.get(upload.id, upload) for upload in uploads]
+            waits = any(job.id in known and job.status in UNFINISHED for job in now)
+            if not waits or time.monotonic() >= until or self._worker.stopping.wait(LOOK_S):
                 return now
 
     def _copied(self, path: Path, name: str, collection: str, caller: Caller, **options: Any) -> Job:
@@ -193,36 +170,33 @@ class Uploads:
         if upload.status in UNFINISHED:
             self.cancel([upload])
         else:
-            self._remove([upload.id])
+            self._worker.remove([upload.id])
         return upload
 
     def waiting_for(self, documents: Iterable[Document]) -> list[Job]:
         """Unfinished uploads of these documents, or of new versions of them."""
-        own = {one.source for one in documents}
-        places = {(one.collection, one.name) for one in documents if one.source.startswith("upload:")}
-        return [one for one in self._waiting() if one.source in own or (one.collection, one.name) in places]
+        own = {document.source for document in documents}
+        places = {
+            (document.collection, document.name) for document in documents if document.source.startswith("upload:")
+        }
+        return [job for job in self._waiting() if job.source in own or (job.collection, job.name) in places]
 
     def waiting_in(self, collection: str) -> list[Job]:
         """Unfinished uploads to a collection or to one inside it."""
-        return [one for one in self._waiting() if f"{one.collection}/".startswith(f"{collection}/")]
+        return [job for job in self._waiting() if f"{job.collection}/".startswith(f"{collection}/")]
 
     def _waiting(self) -> list[Job]:
-        return [one for one in self._jobs.all().values() if one.status in UNFINISHED]
+        return [job for job in self._jobs.all().values() if job.status in UNFINISHED]
 
     def cancel(self, uploads: Iterable[Job]) -> None:
         """Cancels these, waiting or running."""
-        self._jobs.cancel(one.id for one in uploads)
+        self._jobs.cancel(upload.id for upload in uploads)
         self.wake()
 
     def documents_removed(self, sources: Iterable[str]) -> None:
         """Forgets the uploads of removed documents."""
         known, gone = self._jobs.all(), {source.removeprefix("upload:") for source in sources}
-        self._remove(one for one in gone if one in known and known[one].status not in UNFINISHED)
-
-    def _remove(self, ids: Iterable[str]) -> None:
-        gone = list(ids)
-        self._jobs.remove(gone)  # first: bytes without a job are nobody's
-        self._files.unstage(gone)
+        self._worker.remove(job_id for job_id in gone if job_id in known and known[job_id].status not in UNFINISHED)
 
     # subscribers
 
@@ -233,71 +207,17 @@ class Uploads:
         """
         seen: dict[str, Job] = {}
         before = -1
-        while not self._stopping.is_set():
-            version = self._jobs.version()
+        while not self._worker.stopping.is_set():
+            version = await in_thread(self._jobs.version)
             changed: list[Job] = []
             if version != before:
                 known = await asyncio.to_thread(self._jobs.all)
-                mine = {one.id: one for one in known.values() if self._visible(one, caller)}
-                changed = [one for one in mine.values() if seen.get(one.id) != one]
-                changed += [replace(one, status="gone") for one in seen.values() if one.id not in mine]
+                mine = {job.id: job for job in known.values() if self._visible(job, caller)}
+                changed = [job for job in mine.values() if seen.get(job.id) != job]
+                changed += [replace(job, status="gone") for job in seen.values() if job.id not in mine]
                 seen, before = mine, version
             yield changed
             await asyncio.sleep(LOOK_S)
-
-    # the worker
-
-    def _run(self) -> None:
-        is_told = False
-        while not self._stopping.is_set():
-            try:
-                with self._desk.at_work() as run:
-                    self._keep_working(run)
-            except RefdeskError as error:  # a full disk, say; what is there can be asked all the same
-                if not is_told:
-                    logger.warning("%s", error.sentence)
-                is_told = True
-                self._stopping.wait(IDLE_S)
-
-    def _keep_working(self, run: Any) -> None:
-        has_resumed = False
-        while not self._stopping.is_set():
-            try:
-                self._clear()
-                if not self._work(run, is_first=not has_resumed):
-                    self._wake.wait(IDLE_S)
-                    self._wake.clear()
-                has_resumed = True
-            except Stopped:
-                return
-            except Exception:  # a worker that ends in silence would leave every later upload waiting
-                logger.exception("uploads cannot be worked on")
-                self._stopping.wait(IDLE_S)
-
-    def _clear(self) -> None:
-        if time.monotonic() - self._cleared >= CLEAR_S:
-            self._cleared = time.monotonic()
-            oldest = {status: (datetime.now(UTC) - age).isoformat() for status, age in KEEP.items()}
-            known = self._jobs.all()
-            self._remove(one.id for one in known.values() if one.updated_at < oldest.get(one.status, ""))
-            self._files.clear_staged(known)
-
-    def _work(self, run: Any, *, is_first: bool) -> bool:
-        """Adds what waits; returns whether there was anything to do for this process."""
-        for job in self._jobs.cancelled():
-            # Nobody is at it: what a server that is gone had begun is put down, too; and so is what was finished
-            # between the moment in which it was looked whether it is wanted and the one in which it was cancelled.
-            begun = self._desk.document_from(job.source)
-            if begun is not None and (begun.status in UNFINISHED or job.outcome == "added"):
-                self._desk.remove_found([begun])
-            self._remove([job.id])
-        if not (is_first or self._waiting()):
-            return False
-        return bool(self._desk.work(run, _batch, on_progress=self._check_stopping))
-
-    def _check_stopping(self, _: Progress) -> None:
-        if self._stopping.is_set():
-            raise Stopped
 
 
 @contextmanager
@@ -339,28 +259,6 @@ def label(name: str) -> str:
 
 def _is_drive(part: str) -> bool:
     return len(part) == 2 and part[1] == ":" and part[0].isalpha()
-
-
-def _batch(waiting: Iterable[Job]) -> list[Job]:
-    """Those that are added together, the oldest first, and each who handed in takes turns with the others.
-
-    Not two of one name, of which the second shall replace the first; and not more than a minute's work, so that one
-    page does not wait for another one's archive.
-    """
-    turns: dict[str, int] = {}
-    order: list[tuple[int, Job]] = []
-    oldest: dict[tuple[str, str], Job] = {}
-    for upload in waiting:
-        turns[upload.owner] = turns.get(upload.owner, 0) + 1
-        order.append((turns[upload.owner], oldest.setdefault((upload.collection, upload.name), upload)))
-    chosen: dict[str, Job] = {}
-    size = 0
-    for _, upload in sorted(order, key=lambda pair: pair[0]):
-        if chosen and (len(chosen) >= BATCH or size + upload.size > BATCH_BYTES):
-            break
-        size += 0 if upload.id in chosen else upload.size
-        chosen[upload.id] = upload
-    return list(chosen.values())
 
 
 # How does a form with files come in? Piece by piece, straight to where they wait: never whole in memory, never a path.
@@ -433,7 +331,7 @@ class Form:
         self._headers, self._file, self._value = {}, None, bytearray()
 
     def _end_header(self) -> None:
-        name, value = (bytes(one) for one in self._header)
+        name, value = (bytes(part) for part in self._header)
         self._headers[name.lower()] = value
         self._header = [bytearray(), bytearray()]
 

@@ -75,7 +75,7 @@ def window(days: int, today: date | None) -> tuple[date, date]:
 
 def accuracy(verdicts: Mapping[str, int], placed: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     """In all, and by the collections that the answers rest on."""
-    by_collection = [{"collection": one} | _accuracy(placed[one]) for one in sorted(placed)]
+    by_collection = [{"collection": day} | _accuracy(placed[day]) for day in sorted(placed)]
     return _accuracy(verdicts) | {"by_collection": by_collection}
 
 

@@ -1,4 +1,4 @@
-"""The cache of answers: 128 in the process, the others in a table that all processes of a library share."""
+"""The cache of answers: the last ones in the process, the others in a table that all processes of a library share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from refdesk.store.database import BackgroundWriter, PreparedReader, SqlStatemen
 from refdesk.store.rows import bump
 from refdesk.store.schema import answer_cache, state
 
-IN_PROCESS = 128  # answers, of the very same question
 ROWS_PER_ENTRY = 10  # the table holds this many times cache.max_entries: it serves the very same question for a day
 PURGE_EVERY_S = 60.0
 
@@ -34,7 +33,7 @@ class _Kept:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Near:
+class Near:
     question: str
     vector: Vector
     answer: bytes
@@ -42,14 +41,14 @@ class _Near:
 
 
 @dataclass(slots=True)
-class _Namespace:
-    """The questions of one realm that can be compared, by their digest, the oldest first."""
+class NearQuestions:
+    """The questions of one namespace that can be compared, by their digest, the oldest first."""
 
     seen: int = 0  # the last row of the table that was read
-    entries: dict[str, _Near] = field(default_factory=dict)
-    stacked: tuple[list[_Near], NDArray[np.float32]] | None = None  # None: to be stacked anew
+    entries: dict[str, Near] = field(default_factory=dict)
+    stacked: tuple[list[Near], NDArray[np.float32]] | None = None  # None: to be stacked anew
 
-    def keep(self, digest: str, entry: _Near) -> None:
+    def keep(self, digest: str, entry: Near) -> None:
         self.entries.pop(digest, None)
         self.entries[digest] = entry
         self.stacked = None
@@ -66,17 +65,17 @@ class _Namespace:
         if old:
             self.stacked = None
 
-    def stack(self) -> tuple[list[_Near], NDArray[np.float32]]:
+    def stack(self) -> tuple[list[Near], NDArray[np.float32]]:
         found = self.stacked
         if found is None:
             entries = list(self.entries.values())
-            rows = [one.vector for one in entries]
+            rows = [entry.vector for entry in entries]
             found = self.stacked = entries, np.array(rows, dtype=np.float32)
         return found
 
 
 class SqlCache:
-    """The `Cache` port. A realm begins with the corpus version and a dash (`17-…`): older versions are purged.
+    """The `Cache` port. A namespace begins with the corpus version and a dash (`17-…`): older versions are purged.
 
     `put` returns at once and is seen by this process at once, by others when the background writer has written it.
     """
@@ -89,20 +88,20 @@ class SqlCache:
         self._settings = settings
         self._lock = threading.Lock()
         self._recent: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
-        self._namespaces: OrderedDict[str, _Namespace] = OrderedDict()
+        self._namespaces: OrderedDict[str, NearQuestions] = OrderedDict()
         self._epoch = ""
         self._purged = (0.0, -1)  # when, and at which generation
         table = answer_cache.c
         self._find_epoch = SqlStatement(select(state.c.value).where(state.c.name == "cache"))
         self._find = SqlStatement(
             select(table.answer, table.created_at).where(
-                table.realm == bindparam("realm"), table.digest == bindparam("digest")
+                table.namespace == bindparam("namespace"), table.digest == bindparam("digest")
             )
         )
         self._find_near = SqlStatement(
             select(table.key, table.digest, table.question, table.vector, table.answer, table.created_at)
             .where(
-                table.realm == bindparam("realm"),
+                table.namespace == bindparam("namespace"),
                 table.key > bindparam("seen"),
                 table.created_at >= bindparam("since"),
                 table.vector.is_not(None),
@@ -110,54 +109,54 @@ class SqlCache:
             .order_by(table.key)
         )
 
-    def get(self, realm: str, question: str) -> bytes | None:
-        digest = _digest(question)
+    def get(self, namespace: str, question: str) -> bytes | None:
+        digest = digest_of(question)
         since = time.time() - self._settings().cache_exact_ttl_s
         self._follow_clearing()
         with self._lock:
-            kept = self._recent.get((realm, digest))
+            kept = self._recent.get((namespace, digest))
             if kept is not None:
-                self._recent.move_to_end((realm, digest))
+                self._recent.move_to_end((namespace, digest))
         if kept is None or kept.created_at < since:  # another process may have answered it anew
-            for answer, created_at in self._reader.rows(self._find, realm=realm, digest=digest):
+            for answer, created_at in self._reader.rows(self._find, namespace=namespace, digest=digest):
                 kept = _Kept(bytes(answer), created_at)
                 with self._lock:
-                    self._remember(realm, digest, kept)
+                    self._remember(namespace, digest, kept)
         return kept.answer if kept is not None and kept.created_at >= since else None
 
-    def nearest(self, realm: str, vector: Vector, k: int) -> list[tuple[str, float, bytes]]:
+    def nearest(self, namespace: str, vector: Vector, k: int) -> list[tuple[str, float, bytes]]:
         settings = self._settings()
         since = time.time() - settings.cache_ttl_s
         self._follow_clearing()
         with self._lock:
-            seen = self._namespace(realm).seen
-        rows = self._reader.rows(self._find_near, realm=realm, seen=seen, since=since)
+            seen = self._near_questions(namespace).seen
+        rows = self._reader.rows(self._find_near, namespace=namespace, seen=seen, since=since)
         with self._lock:
-            namespace = self._namespace(realm)
+            near_questions = self._near_questions(namespace)
             for key, digest, question, packed, answer, created_at in rows:
-                namespace.seen = max(namespace.seen, key)
-                namespace.keep(digest, _Near(question, _unpacked(bytes(packed)), bytes(answer), created_at))
-            namespace.expire(since, settings.cache_max_entries)
-            self._trim_namespaces(settings.cache_max_entries)
-            entries, matrix = namespace.stack()
+                near_questions.seen = max(near_questions.seen, key)
+                near_questions.keep(digest, Near(question, unpacked(bytes(packed)), bytes(answer), created_at))
+            near_questions.expire(since, settings.cache_max_entries)
+            self._trim(settings.cache_max_entries)
+            entries, matrix = near_questions.stack()
         if not entries:
             return []
         cosines = np.vecdot(matrix, vector)
         best = np.argsort(-cosines, kind="stable")[:k]
         return [(entries[place].question, float(cosines[place]), entries[place].answer) for place in best]
 
-    def put(self, realm: str, question: str, vector: Vector | None, answer: bytes) -> None:
-        digest, moment = _digest(question), time.time()
+    def put(self, namespace: str, question: str, vector: Vector | None, answer: bytes) -> None:
+        digest, moment = digest_of(question), time.time()
         packed = None if vector is None else codec.pack_vector(vector)
         with self._lock:
-            self._remember(realm, digest, _Kept(answer, moment))
+            self._remember(namespace, digest, _Kept(answer, moment))
             if packed is not None:
-                self._namespace(realm).keep(digest, _Near(question, _unpacked(packed), answer, moment))
-                self._trim_namespaces(self._settings().cache_max_entries)
+                self._near_questions(namespace).keep(digest, Near(question, unpacked(packed), answer, moment))
+                self._trim(self._settings().cache_max_entries)
         row = {
-            "realm": realm,
+            "namespace": namespace,
             "digest": digest,
-            "generation": _generation(realm),
+            "generation": generation_of(namespace),
             "question": storable(question),
             "vector": packed,
             "answer": answer,
@@ -184,19 +183,19 @@ class SqlCache:
                 self._recent.clear()
                 self._namespaces.clear()
 
-    def _remember(self, realm: str, digest: str, kept: _Kept) -> None:
-        self._recent[(realm, digest)] = kept
-        self._recent.move_to_end((realm, digest))
-        if len(self._recent) > IN_PROCESS:
+    def _remember(self, namespace: str, digest: str, kept: _Kept) -> None:
+        self._recent[(namespace, digest)] = kept
+        self._recent.move_to_end((namespace, digest))
+        while len(self._recent) > self._settings().cache_recent_entries:
             self._recent.popitem(last=False)
 
-    def _namespace(self, realm: str) -> _Namespace:
-        namespace = self._namespaces.setdefault(realm, _Namespace())
-        self._namespaces.move_to_end(realm)
-        return namespace
+    def _near_questions(self, namespace: str) -> NearQuestions:
+        near_questions = self._namespaces.setdefault(namespace, NearQuestions())
+        self._namespaces.move_to_end(namespace)
+        return near_questions
 
-    def _trim_namespaces(self, most: int) -> None:
-        total = sum(len(namespace.entries) for namespace in self._namespaces.values())
+    def _trim(self, most: int) -> None:
+        total = sum(len(near_questions.entries) for near_questions in self._namespaces.values())
         while len(self._namespaces) > 1 and (total > most or len(self._namespaces) > most):
             total -= len(self._namespaces.popitem(last=False)[1].entries)
 
@@ -204,7 +203,9 @@ class SqlCache:
 
     def _write(self, connection: Connection, row: dict[str, Any]) -> None:
         table = answer_cache.c
-        connection.execute(delete(answer_cache).where(table.realm == row["realm"], table.digest == row["digest"]))
+        connection.execute(
+            delete(answer_cache).where(table.namespace == row["namespace"], table.digest == row["digest"])
+        )
         connection.execute(insert(answer_cache).values(row))
         when, generation = self._purged
         if row["generation"] > generation or row["created_at"] - when > PURGE_EVERY_S:
@@ -223,14 +224,14 @@ class SqlCache:
             connection.execute(delete(answer_cache).where(table.key <= last))
 
 
-def _digest(question: str) -> str:
+def digest_of(question: str) -> str:
     return hashlib.blake2b(question.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _generation(realm: str) -> int:
-    number = realm.partition("-")[0]
+def generation_of(namespace: str) -> int:
+    number = namespace.partition("-")[0]
     return int(number) if number.isdigit() else 0
 
 
-def _unpacked(packed: bytes) -> Vector:
+def unpacked(packed: bytes) -> Vector:
     return np.frombuffer(packed, dtype="<f2").astype(np.float32)

@@ -1,4 +1,4 @@
-"""Opens the database: one engine per library, SQLite in WAL mode, migrated when it is older than this program."""
+"""Opens the database: one engine per library, SQLite in WAL mode or PostgreSQL, migrated when it is older."""
 
 from __future__ import annotations
 
@@ -38,7 +38,16 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError, SQLAlche
 from sqlalchemy.pool import QueuePool
 
 from refdesk.config import DATABASE, FILE, library_files, size_of
+from refdesk.entities import key_of
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
+from refdesk.store.postgres import (
+    PooledReads,
+    Server,
+    connect_server,
+    explain_server,
+    is_server,
+    make_extension,
+)
 from refdesk.store.schema import chunks, entities, images, metadata, state
 
 ADVICE = (
@@ -56,14 +65,15 @@ def check_database(path: Path, *, is_blank: bool = False) -> None:
     size = size_of(path)
     if size and not is_blank:
         return
-    beside = [one for one in library_files(path.parent) if one != DATABASE]
+    beside = [library_file for library_file in library_files(path.parent) if library_file != DATABASE]
     if beside and (is_blank or not size_of(path)):  # looked at twice: another process may be making it
         what = "has no tables" if size else "is empty" if path.exists() else "is missing"
         raise LibraryDamaged(f"the database {path} {what}, but the folder holds {', '.join(beside)}", hint=ADVICE)
 
 
-HEAD = "0008"  # the newest migration; a test compares it with the folder
+HEAD = "0009"  # the newest migration; a test compares it with the folder
 FIRST = "0008"  # that of 0.1.0
+COMPATIBLE = "compatible"  # the row of `state` that names the oldest schema whose programs may use this one
 TABLES_MISSING = "missing"  # as the state says it: `refdesk reindex` reads them out of what is kept
 _WRITES = "refdesk_writes"
 FULL_BELOW = 1 << 16  # bytes free; SQLite asks for half of it at once
@@ -71,11 +81,12 @@ logger = logging.getLogger("refdesk.store")
 BUSY_TIMEOUT_S = 60  # writers are serialised by the file lock; this covers checkpoints and backups
 
 
-def open_database(path: Path) -> Engine:
-    """The engine of the SQLite file at `path`, created or migrated as needed."""
+def open_database(path: Path, *, is_new: bool = False) -> Engine:
+    """The engine of the SQLite file at `path`, created or migrated as needed; `is_new` when it is to be filled."""
     engine = _engine(path)
     event.listen(engine, "connect", _configure)
-    check_database(path)
+    if not is_new:
+        check_database(path)
     with suppress(OSError):  # what SQLite makes beside it has the same rights; where it cannot be made, SQLite says why
         path.touch(mode=FILE)
     try:
@@ -83,7 +94,7 @@ def open_database(path: Path) -> Engine:
             # Two processes may open a new library at once: one makes the tables, the other waits and finds them.
             with FileLock(str(path.with_name("writer.lock")), mode=FILE):
                 version = _version(engine)
-                if version is None:
+                if version is None and not is_new:
                     check_database(path, is_blank=True)
                 if version != HEAD:
                     _migrate(engine, version, path)
@@ -94,6 +105,24 @@ def open_database(path: Path) -> Engine:
         if reading is None:
             raise _explained(error, path) from error
         return reading
+    return engine
+
+
+def open_server(server: Server) -> Engine:
+    """The engine of a library in PostgreSQL, its tables created or migrated as needed."""
+    engine = connect_server(server)
+    where = f"in {engine.url.host or 'PostgreSQL'}/{engine.url.database}"
+    try:
+        if not _is_current(engine):
+            # Two processes may open a new library at once: one makes the tables, the other waits and finds them.
+            with writing(engine, "opening").begin() as connection:
+                make_extension(connection)
+                version = _version_of(connection)
+                if version != HEAD:
+                    _migrate_in(connection, version, where)
+                metadata.create_all(connection)
+    except DatabaseError as error:
+        raise explain_server(error, engine.url) from error
     return engine
 
 
@@ -169,27 +198,39 @@ def _configure(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    writes = connection.get_execution_options().get(_WRITES, False)
+    writes = connection.get_execution_options().get(_WRITES, "")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def writing(engine: Engine) -> Engine:
-    """The same engine, whose transactions hold the database's write lock from their beginning.
+def writing(engine: Engine, area: str = "records") -> Engine:
+    """The same engine, whose transactions hold a write lock from their beginning: SQLite's own, or one of an area.
 
     SQLite refuses at once, without waiting, to let a transaction write that has read before another one's commit; and
-    questions are written down while documents are added.
+    questions are written down while documents are added. In PostgreSQL only what is of one area waits for one another.
     """
-    return engine.execution_options(**{_WRITES: True})
+    return engine.execution_options(**{_WRITES: area})
+
+
+ROWS = "rows"  # the area of what locks the rows it changes, and needs no other lock in PostgreSQL
 
 
 @contextmanager
-def changes(engine: Engine) -> Iterator[Connection]:
+def changes(engine: Engine, area: str = "records") -> Iterator[Connection]:
     """A transaction that writes; what the disk or the database says against it is said in words."""
     try:
-        with writing(engine).begin() as connection:
+        with writing(engine, area).begin() as connection:
             yield connection
-    except DatabaseError as error:
-        raise explain_sql(error, Path(engine.url.database or "").parent) from error
+    except DBAPIError as error:
+        raise explained_error(error, engine) from error
+
+
+def explained_error(error: DBAPIError, engine: Engine, folder: Path | None = None) -> Exception:
+    """What either database says, in words."""
+    if is_server(engine):
+        return explain_server(error, engine.url)
+    if not isinstance(error, DatabaseError):
+        return error
+    return explain_sql(error, folder or Path(engine.url.database or "").parent)
 
 
 def explain_sql(error: DatabaseError, folder: Path) -> LibraryError:
@@ -234,6 +275,8 @@ def opened_copy(path: Path) -> Iterator[Engine]:
 
 def file_of(engine: Engine) -> tuple[int, int] | None:
     """Which file the database is (device and number); None where it is none, or where it is gone."""
+    if is_server(engine):
+        return None
     try:
         found = Path(engine.url.database or "").stat()
     except OSError:
@@ -248,14 +291,27 @@ def storable(text: str) -> str:
 
 def _version(engine: Engine) -> str | None:
     with engine.connect() as connection:
-        if not inspect(connection).has_table("alembic_version"):
-            return None
-        return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        return _version_of(connection)
+
+
+def _version_of(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def _is_current(engine: Engine) -> bool:
     with engine.connect() as connection:
-        return _version(engine) == HEAD and not _missing_tables(connection)
+        version = _version_of(connection)
+        return (version == HEAD or _may_be_used(connection, version)) and not _missing_tables(connection)
+
+
+def _may_be_used(connection: Connection, version: str | None) -> bool:
+    """Whether a newer program has only added to the schema: it says who may go on using it (docs/postgresql.md)."""
+    if version is None or version <= HEAD:
+        return False
+    oldest = connection.execute(select(state.c.value).where(state.c.name == COMPATIBLE)).scalar()
+    return oldest is not None and oldest <= HEAD
 
 
 def _missing_tables(connection: Connection) -> set[str]:
@@ -275,7 +331,7 @@ def add_missing_tables(engine: Engine) -> None:
         for some in rows.partitions(4096):
             details = {row.id: orjson.loads(row.details) for row in some}
             named = [
-                {"chunk_id": chunk_id, "place": place, "name": name}
+                {"chunk_id": chunk_id, "place": place, "name": name, "key": key_of(name)}
                 for chunk_id, more in details.items()
                 for place, name in enumerate(more.get("entities", ()))
             ]
@@ -290,6 +346,11 @@ def add_missing_tables(engine: Engine) -> None:
 
 
 def _migrate(engine: Engine, version: str | None, path: Path) -> None:
+    with engine.begin() as connection:
+        _migrate_in(connection, version, str(path.parent))
+
+
+def _migrate_in(connection: Connection, version: str | None, where: str) -> None:
     """A new library is made as the schema says; one of an earlier release is brought there."""
     from alembic import command  # imported here: opening an up-to-date library must stay fast
     from alembic.config import Config
@@ -297,23 +358,20 @@ def _migrate(engine: Engine, version: str | None, path: Path) -> None:
 
     if version is not None and version < FIRST:
         raise LibraryError(
-            f"the library {path.parent} was written by a Refdesk before 0.1.0 (schema {version})",
+            f"the library {where} was written by a Refdesk before 0.1.0 (schema {version})",
             hint="make a new library and add the documents to it",
         )
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        try:
-            if version is None:
-                metadata.create_all(connection)
-                command.stamp(config, "head")
-            else:
-                command.upgrade(config, "head")
-        except CommandError as error:
-            raise LibraryTooNew(
-                f"the library {path.parent} was written by a newer Refdesk (schema {version})"
-            ) from error
+    config.attributes["connection"] = connection
+    try:
+        if version is None:
+            metadata.create_all(connection)
+            command.stamp(config, "head")
+        else:
+            command.upgrade(config, "head")
+    except CommandError as error:
+        raise LibraryTooNew(f"the library {where} was written by a newer Refdesk (schema {version})") from error
 
 
 def _explained(error: Exception, path: Path) -> LibraryError:
@@ -330,7 +388,7 @@ def _explained(error: Exception, path: Path) -> LibraryError:
     return LibraryError(f"the database {path} does not open: {cause}", hint="check the folder, its rights and the disk")
 
 
-# A connection of its own for every thread that reads, closed when the thread ends.
+# A connection of its own for every thread that reads SQLite, closed when the thread ends; PostgreSQL has a pool.
 
 
 class _Held:
@@ -356,8 +414,16 @@ class OwnConnections:
             closer = weakref.finalize(held, held.connection.close)
             closer.atexit = False
             with self._lock:
-                self._closers = [one for one in self._closers if one.alive] + [closer]
+                self._closers = [closer for closer in self._closers if closer.alive] + [closer]
         return held.connection
+
+    def rows(self, statement: str, values: Any = ()) -> list[Any]:
+        cursor = self.get().cursor()
+        try:
+            cursor.execute(statement, values)
+            return list(cursor.fetchall())
+        finally:
+            cursor.close()
 
     def close(self) -> None:
         """Also those of threads that go on; whoever asks again gets a new one."""
@@ -412,27 +478,31 @@ class SqlStatement:
         return text, every if order is None else tuple(every[name] for name in order)
 
 
+def reads_of(engine: Engine, prepare: str = "") -> OwnConnections | PooledReads:
+    """How a library is read outside of transactions; each read sees what is committed at that moment.
+
+    `prepare` is what a new connection to SQLite runs first.
+    """
+
+    def connect() -> PoolProxiedConnection:
+        found = engine.raw_connection()
+        if prepare:
+            found.cursor().execute(prepare)
+        found.detach()  # the pool would keep it open, and so mapped, for whoever comes next
+        return found
+
+    return PooledReads(engine) if is_server(engine) else OwnConnections(connect)
+
+
 class PreparedReader:
     """Runs SELECTs that are written out once; for several threads. Each read sees what is committed at that moment."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._connections = OwnConnections(self._connect)
+        self._connections = reads_of(engine)
 
     def rows(self, statement: SqlStatement, **values: Any) -> list[Any]:
-        cursor = self._connections.get().cursor()
-        try:
-            cursor.execute(*statement.written(self.engine.dialect, values))
-            return list(cursor.fetchall())
-        finally:
-            cursor.close()
-
-    def _connect(self) -> PoolProxiedConnection:
-        found = self.engine.raw_connection()
-        if self.engine.dialect.name != "sqlite":  # SQLite's are opened so, see database.py
-            found.driver_connection.autocommit = True  # type: ignore[union-attr]
-        found.detach()  # never goes back to the pool with a mode of its own
-        return found
+        return self._connections.rows(*statement.written(self.engine.dialect, values))
 
     def close(self) -> None:
         self._connections.close()

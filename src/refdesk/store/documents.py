@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sqlalchemy import (
     ColumnElement,
     Engine,
-    PoolProxiedConnection,
     Select,
     and_,
     func,
@@ -36,15 +35,16 @@ from refdesk.records import (
     readable_tables,
 )
 from refdesk.store import rows as codec
-from refdesk.store.database import TABLES_MISSING, OwnConnections, file_of
-from refdesk.store.rows import PLAIN, unpack_column, unpack_texts, within
+from refdesk.store.cells import PLAIN, unpack_column, unpack_texts
+from refdesk.store.database import TABLES_MISSING, file_of, reads_of
+from refdesk.store.postgres import is_server
+from refdesk.store.rows import within
 from refdesk.store.schema import chunks, documents, images, pages, vectors
 from refdesk.store_ports import WHOLE_LIBRARY
 from refdesk.types import EVERYTHING, Access, Chunk, Document, Everything, Page, Range, Scope
 
 _DOCUMENT_COLUMNS = [column.name for column in documents.c]
 _DOCUMENTS = f"SELECT {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
-_CHUNKS = " ".join(str(select(chunks.c.document_key, *codec.CHUNK_COLUMNS)).split())
 _ENTRY = [chunks.c[name] for name in ("id", "kind", "first_page", "last_page", "context", "text")]
 _ENTRIES = (
     f"SELECT {', '.join(map(str, (*_ENTRY, *documents.c)))}"
@@ -70,7 +70,8 @@ _SPOKEN = """
     )
     SELECT language FROM spoken WHERE language IS NOT NULL
 """
-_VECTORS = "SELECT chunk_id, vector FROM vectors WHERE space = ? AND chunk_id > ? ORDER BY chunk_id"
+_VECTORS = "SELECT chunk_id, vector FROM vectors WHERE space = ? AND chunk_id > ? ORDER BY chunk_id LIMIT 16384"
+_VECTORS_OF = "SELECT chunk_id, vector FROM vectors WHERE space = ? AND chunk_id"
 _SENTENCES = "SELECT chunk_id, sentences FROM vectors WHERE space = ? AND chunk_id"
 _DROPPED = "SELECT first_chunk, last_chunk FROM dropped"
 _TEXT = f"{_DOCUMENTS} WHERE collection = ? AND source = '' AND name = ? AND parent_id IS NULL"
@@ -97,7 +98,11 @@ class SqlDocuments:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._readers = OwnConnections(self._connect)
+        # Halves the reading of twenty chunks from all over a large file.
+        self._readers = reads_of(engine, f"PRAGMA mmap_size = {_MAPPED}")
+        self._is_server = is_server(engine)
+        selected = select(chunks.c.document_key, *codec.CHUNK_COLUMNS).compile(dialect=engine.dialect)
+        self._chunks = " ".join(str(selected).split())
         self._known: dict[int, Document] = {}  # by key, valid for one generation
         self._known_generation = -1
         self._read: dict[int, tuple[Chunk, Document]] = {}  # chunks by id, of one generation
@@ -107,25 +112,13 @@ class SqlDocuments:
     def close(self) -> None:
         self._readers.close()
 
-    def _connect(self) -> PoolProxiedConnection:
-        reader = self.engine.raw_connection()
-        # Halves the reading of twenty chunks from all over a large file.
-        reader.cursor().execute(f"PRAGMA mmap_size = {_MAPPED}")
-        reader.detach()  # the pool would keep it open, and so mapped, for whoever comes next
-        return reader
-
     def quick(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """Rows straight from the driver, on a connection of this thread's own: what every search asks.
 
         SQLAlchemy's checkout, BEGIN, compilation and ROLLBACK would double the time of a search. The driver keeps what
         it has prepared by its text, so that texts must be few.
         """
-        cursor = self._readers.get().cursor()
-        try:
-            cursor.execute(statement, values)
-            return list(cursor.fetchall())
-        finally:
-            cursor.close()
+        return self._readers.rows(statement.replace("?", "%s") if self._is_server else statement, values)
 
     def quick_in(self, statement: str, ids: Iterable[int], *before: Any) -> list[Any]:
         """`quick` for a statement that ends in a column, of which one of these values is wanted."""
@@ -164,7 +157,7 @@ class SqlDocuments:
             query = query.where(*document_conditions(scope))
         if status is not None:
             query = query.where(documents.c.status == status)
-        return [one for one in self._select(query) if scope is None or _has_metadata(one, scope)]
+        return [document for document in self._select(query) if scope is None or _has_metadata(document, scope)]
 
     def document(self, document_id: str, scope: Scope = WHOLE_LIBRARY) -> Document | None:
         begins = documents.c.id.startswith(document_id, autoescape=True)
@@ -293,7 +286,7 @@ class SqlDocuments:
             self._read, self._read_generation = {}, generation
         known = self._read
         missing = [chunk_id for chunk_id in ids if chunk_id not in known]
-        rows = self.quick_in(f"{_CHUNKS} WHERE chunks.id", missing)
+        rows = self.quick_in(f"{self._chunks} WHERE chunks.id", missing)
         owners = self._documents_by_key({row[0] for row in rows}, generation)
         for row in rows:
             document = owners.get(row[0])
@@ -344,17 +337,15 @@ class SqlDocuments:
 
     def vectors_after(self, space: str, after: int, dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         ids: list[int] = []
-        parts: list[NDArray[np.float32]] = []
-        cursor = self._readers.get().cursor()
-        try:
-            cursor.execute(_VECTORS, (space, after))
-            while rows := cursor.fetchmany(_FETCH):
-                ids.extend(row[0] for row in rows)
-                parts.append(codec.unpack_vectors([row[1] for row in rows], dimensions))
-        finally:
-            cursor.close()
-        matrix = np.concatenate(parts) if parts else np.zeros((0, dimensions), dtype=np.float32)
-        return np.array(ids, dtype=np.int64), matrix
+        parts = [np.zeros((0, dimensions), dtype=np.float32)]
+        while rows := self.quick(_VECTORS, (space, ids[-1] if ids else after)):
+            ids.extend(row[0] for row in rows)
+            parts.append(codec.unpack_vectors([row[1] for row in rows], dimensions))
+        return np.array(ids, dtype=np.int64), np.concatenate(parts)
+
+    def vectors_of(self, space: str, ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+        rows = self.quick_in(_VECTORS_OF, ids, space)
+        return {chunk_id: codec.unpack_vectors([packed], len(packed) // 2)[0] for chunk_id, packed in rows}
 
     def sentence_vectors(self, space: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]:
         rows = self.quick_in(_SENTENCES, ids, space)
@@ -401,7 +392,8 @@ class SqlDocuments:
     def integrity(self) -> tuple[str, int, set[int]]:
         size = func.coalesce(func.sum(documents.c.last_chunk - documents.c.first_chunk + 1), 0)
         with self.engine.connect() as connection:
-            problem = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
+            # PostgreSQL looks after its own pages; what is missing shows below.
+            problem = "ok" if self._is_server else str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
             expected = connection.execute(select(size).where(documents.c.status == "ready")).scalar_one()
             return problem, expected, set(connection.execute(select(chunks.c.id)).scalars())
 
@@ -492,7 +484,9 @@ def _holding(text: str) -> Iterator[Any]:
     if text:
         spellings = {text, text.lower(), text.upper(), text.title(), text.capitalize()}
         columns = (documents.c.name, documents.c.title)
-        yield or_(*(column.icontains(one, autoescape=True) for column in columns for one in sorted(spellings)))
+        yield or_(
+            *(column.icontains(spelling, autoescape=True) for column in columns for spelling in sorted(spellings))
+        )
 
 
 REMEMBERED = 50_000  # cells of tables that were asked for: some 15 MB
@@ -556,7 +550,9 @@ class SqlTables:
             table_id: replace(missing[table_id], columns=tuple(own[number] for number in sorted(own)))
             for table_id, own in columns.items()
         }
-        known.update((one.id, one) for one in loaded.values() if one.cell_count <= MOST_CELLS)
+        known.update(
+            (stored_table.id, stored_table) for stored_table in loaded.values() if stored_table.cell_count <= MOST_CELLS
+        )
         return [loaded.get(table.id) or (known.get(table.id, table) if table in wanted else table) for table in found]
 
     def _with_sheets(self, wanted: Sequence[StoredTable]) -> dict[int, StoredTable]:

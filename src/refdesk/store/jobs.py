@@ -24,15 +24,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
-from sqlalchemy import Connection, Engine, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import DatabaseError
 
 from refdesk.config import DATABASE, damage
 from refdesk.errors import LibraryError
 from refdesk.ports import Embedder
 from refdesk.records import Damage, LexicalEntry
-from refdesk.store.database import PreparedReader, SqlStatement, changes, opened_copy, storable
-from refdesk.store.rows import bump, now
+from refdesk.store.database import ROWS, PreparedReader, SqlStatement, changes, opened_copy, storable
+from refdesk.store.rows import SHARED, bump, now
 from refdesk.store.schema import jobs as table
 from refdesk.store.schema import state
 from refdesk.store_ports import ChunkStore, Files, IndexWriter, Jobs, LibraryWriter
@@ -40,6 +40,7 @@ from refdesk.types import QUEUED, UNFINISHED, Finding, Job, JobKind
 
 LEASE_S = 60.0  # a run that was not heard of for so long is at an end
 RUNS: tuple[JobKind, ...] = ("run",)
+TRIES = 5  # to take jobs that others are taking
 _SOME = 500  # values in one condition
 _FIELDS = [field.name for field in fields(Job)]
 Choose = Callable[[list[Job]], Sequence[Job]]
@@ -119,11 +120,14 @@ class SqlJobs:
         self._clock = _Clock()
         self._find_version = SqlStatement(select(state.c.value).where(state.c.name == "jobs"))
         self._insert = SqlStatement(insert(table))
+        waits = (table.c.kind == QUEUED[0]) | (table.c.kind == QUEUED[1])
+        unfinished = (table.c.status == UNFINISHED[0]) | (table.c.status == UNFINISHED[1])
+        self._count = SqlStatement(select(func.count()).select_from(table).where(waits, unfinished))
         self._seen: dict[tuple[JobKind, ...], tuple[int, dict[str, Job]]] = {}
 
     @contextmanager
     def _changing(self) -> Iterator[Connection]:
-        with changes(self._reader.engine) as connection:
+        with changes(self._reader.engine, ROWS) as connection:
             is_sqlite = connection.dialect.name == "sqlite"
             if is_sqlite:  # nothing is left of a password on a page of the file that is free
                 connection.exec_driver_sql("PRAGMA secure_delete = ON").close()
@@ -144,6 +148,9 @@ class SqlJobs:
         rows = self._reader.rows(self._find_version)
         return int(rows[0][0]) if rows else 0
 
+    def waiting(self) -> int:
+        return int(self._reader.rows(self._count)[0][0])
+
     def all(self, kinds: Collection[JobKind] = QUEUED) -> dict[str, Job]:
         key = tuple(kinds)
         version = self.version()  # before the rows: they may be newer than it says, never older
@@ -162,7 +169,7 @@ class SqlJobs:
         return run.id
 
     def beat(self, worker: str) -> None:
-        with changes(self._reader.engine) as connection:  # nobody's version changes by it
+        with changes(self._reader.engine, ROWS) as connection:  # nobody's version changes by it
             known = update(table).where(table.c.id == worker).values(lease_until=_lease())
             if not connection.execute(known).rowcount:  # it was thought to be dead: it had slept, say
                 self._insert.run_many(connection, [_row(replace(self._clock.submitted(new_run()), id=worker))])
@@ -180,19 +187,27 @@ class SqlJobs:
         return {run.id for run in runs}
 
     def take(self, worker: str, choose: Choose, *, alone: bool = False) -> list[Job]:
-        with changes(self._reader.engine) as connection:
-            _living(connection)
-            waits = select(table).where(table.c.status.in_(UNFINISHED), table.c.kind != "run")
-            others = waits.where(table.c.kind.in_(QUEUED), table.c.worker.not_in(("", worker))).limit(1)
-            if alone and connection.execute(others).first() is not None:
-                return []
-            free = waits.where(table.c.worker == "").order_by(table.c.created_at, table.c.id)
-            chosen = choose(_read(connection, free.with_for_update(skip_locked=True)))
-            taken = [replace(job, worker=worker, attempts=job.attempts + 1) for job in chosen]
-            _write(connection, taken)
-            if taken:
-                bump(connection, "jobs")
-        return taken
+        for _ in range(TRIES):
+            with changes(self._reader.engine, "jobs" if alone else ROWS) as connection:
+                _living(connection)
+                waits = select(table).where(table.c.status.in_(UNFINISHED), table.c.kind != "run")
+                others = waits.where(table.c.kind.in_(QUEUED), table.c.worker.not_in(("", worker))).limit(1)
+                if alone and connection.execute(others).first() is not None:
+                    return []
+                free = waits.where(table.c.worker == "").order_by(table.c.created_at, table.c.id)
+                chosen = choose(_read(connection, free))
+                left = {  # another one may have taken some since they were read, or be about to
+                    job.id: replace(job, worker=worker, attempts=job.attempts + 1)
+                    for some in _portions([job.id for job in chosen])
+                    for job in _read(connection, free.where(table.c.id.in_(some)).with_for_update(skip_locked=True))
+                }
+                taken = [left[job.id] for job in chosen if job.id in left]
+                _write(connection, taken)
+                if taken:
+                    bump(connection, "jobs")
+            if taken or not chosen:
+                return taken
+        return []  # others were faster each time; there is more where that came from
 
     # jobs
 
@@ -201,9 +216,9 @@ class SqlJobs:
         if not changed:
             return []
         with self._changing() as connection:
-            own = select(table.c.id).where(table.c.worker == worker, table.c.status != "cancelled")
+            own = select(table.c.id).where(table.c.worker == worker, table.c.status != "cancelled").with_for_update()
             ids = _portions([job.id for job in changed])
-            left = {one for some in ids for one in connection.execute(own.where(table.c.id.in_(some))).scalars()}
+            left = {scalar for some in ids for scalar in connection.execute(own.where(table.c.id.in_(some))).scalars()}
             changed = [job for job in changed if job.id in left]
             _write(connection, changed)
         return changed
@@ -233,6 +248,7 @@ def clear_copy(engine: Engine) -> None:
             connection.exec_driver_sql("PRAGMA secure_delete = ON").close()
         connection.execute(delete(table).where(table.c.kind == "run"))
         connection.execute(update(table).values(worker="", password=None))
+        connection.execute(delete(state).where(state.c.name == SHARED))
 
 
 def is_anyone_at_work(folder: Path) -> bool:
@@ -250,7 +266,8 @@ def _living(connection: Connection) -> list[Job]:
     """The runs at work; what the others had taken is free from now on."""
     runs = _read(connection, select(table).where(table.c.kind == "run"))
     over = [run.id for run in runs if is_over(run)]
-    _set_free(connection, over)
+    if over:
+        _set_free(connection, over)
     return [run for run in runs if run.id not in over]
 
 
@@ -308,6 +325,9 @@ class MemoryJobs:
     def version(self) -> int:
         return self._version
 
+    def waiting(self) -> int:
+        return sum(job.status in UNFINISHED for job in self.all().values())
+
     def all(self, kinds: Collection[JobKind] = QUEUED) -> dict[str, Job]:
         return {job.id: job for job in self._jobs.values() if job.kind in kinds and job.status != "cancelled"}
 
@@ -350,10 +370,10 @@ class MemoryJobs:
 
     def cancel(self, ids: Iterable[str]) -> None:
         with self._guard:
-            self._put(replace(self._jobs[one], status="cancelled") for one in ids if one in self._jobs)
+            self._put(replace(self._jobs[id_], status="cancelled") for id_ in ids if id_ in self._jobs)
 
     def cancelled(self, worker: str | None = None) -> list[Job]:
-        return [one for one in self._jobs.values() if one.status == "cancelled" and one.worker == (worker or "")]
+        return [job for job in self._jobs.values() if job.status == "cancelled" and job.worker == (worker or "")]
 
     def remove(self, ids: Iterable[str]) -> None:
         with self._guard:
@@ -491,7 +511,7 @@ def damaged_uploads(jobs: Jobs, files: Files) -> list[Damage]:
 
 
 def _finding(title: str, damaged: Sequence[Damage], advice: str) -> Finding:
-    sentences = [f"{one.name} is {one.what}" for one in damaged[:_NAMED]]
+    sentences = [f"{name.name} is {name.what}" for name in damaged[:_NAMED]]
     if len(damaged) > _NAMED:
         sentences.append(f"{len(damaged) - _NAMED} more")
     return Finding(title, not damaged, "; ".join(sentences) or "all there and unaltered", advice)

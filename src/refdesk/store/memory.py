@@ -73,12 +73,12 @@ class MemoryDocuments:
     # documents
 
     def documents(self, scope: Scope | None = None, status: str | None = None) -> list[Document]:
-        found = [one.document for one in self._in(scope or WHOLE_LIBRARY)]
-        found = [one for one in found if status is None or one.status == status]
-        return sorted(found, key=lambda one: (one.collection, one.name))
+        found = [row.document for row in self._in(scope or WHOLE_LIBRARY)]
+        found = [document for document in found if status is None or document.status == status]
+        return sorted(found, key=lambda document: (document.collection, document.name))
 
     def document(self, document_id: str, scope: Scope = WHOLE_LIBRARY) -> Document | None:
-        found = [one.document for one in self._in(scope) if one.document.id.startswith(document_id)]
+        found = [row.document for row in self._in(scope) if row.document.id.startswith(document_id)]
         return found[0] if len(found) == 1 else None
 
     def visible(self, document_id: str, access: Access) -> Document | None:
@@ -87,7 +87,7 @@ class MemoryDocuments:
         return row.document if row is not None and seen else None
 
     def named(self, name: str, scope: Scope = WHOLE_LIBRARY) -> list[Document]:
-        return [one.document for one in self._in(scope) if one.document.name == name]
+        return [row.document for row in self._in(scope) if row.document.name == name]
 
     def page(
         self,
@@ -101,21 +101,23 @@ class MemoryDocuments:
         is_falling: bool = False,
     ) -> tuple[list[Document], int]:
         wanted = text.casefold()
-        found = [one.document for one in self._in(scope)]
-        found = [one for one in found if wanted in one.name.casefold() or wanted in one.title.casefold()]
-        found = [one for one in found if status is None or one.status == status]
+        found = [row.document for row in self._in(scope)]
+        found = [
+            document for document in found if wanted in document.name.casefold() or wanted in document.title.casefold()
+        ]
+        found = [document for document in found if status is None or document.status == status]
         found.sort(key=_SORTS[sort], reverse=is_falling)
         return found[offset : offset + limit], len(found)
 
     def collections(self, scope: Scope = WHOLE_LIBRARY) -> list[tuple[str, int]]:
-        return sorted(Counter(one.document.collection for one in self._in(scope)).items())
+        return sorted(Counter(row.document.collection for row in self._in(scope)).items())
 
     def among(self, ids: Collection[str], access: tuple[str, ...]) -> set[str]:
-        return {one for one in ids if self.visible(one, access)}
+        return {id_ for id_ in ids if self.visible(id_, access)}
 
     def at_place(self, collection: str, source: str) -> tuple[Document, float] | None:
-        tops = [one for one in self.rows.values() if one.document.source == source and one.document.parent_id is None]
-        for place in ([one.document.collection for one in tops], [one.added_to for one in tops]):
+        tops = [row for row in self.rows.values() if row.document.source == source and row.document.parent_id is None]
+        for place in ([top.document.collection for top in tops], [top.added_to for top in tops]):
             if collection in place:
                 row = tops[place.index(collection)]
                 return row.document, row.modified
@@ -126,8 +128,11 @@ class MemoryDocuments:
 
     def with_content(self, collection: str, content_hash: str) -> Document | None:
         wanted = (collection, content_hash, "ready")
-        found = (one.document for one in self.rows.values() if one.document.source)
-        return next((one for one in found if (one.collection, one.content_hash, one.status) == wanted), None)
+        found = (row.document for row in self.rows.values() if row.document.source)
+        return next(
+            (document for document in found if (document.collection, document.content_hash, document.status) == wanted),
+            None,
+        )
 
     def from_source(self, source: str) -> Document | None:
         return self._first(lambda one: one.source == source)
@@ -138,22 +143,22 @@ class MemoryDocuments:
         )
 
     def children(self, parent_id: str) -> list[Document]:
-        return [one.document for one in self.rows.values() if one.document.parent_id == parent_id]
+        return [row.document for row in self.rows.values() if row.document.parent_id == parent_id]
 
     def pages(self, document_id: str, number: int | None = None) -> list[PageText]:
         row = self.rows.get(document_id)
-        return [one for one in row.pages if number is None or one.page.number == number] if row else []
+        return [page for page in row.pages if number is None or page.page.number == number] if row else []
 
     def has_figure(self, image: str, access: Access) -> bool:
-        rows = [one for one in self.rows.values() if self.visible(one.document.id, access)]
+        rows = [row for row in self.rows.values() if self.visible(row.document.id, access)]
         return any(chunk.image == image for row in rows for chunk in row.chunks if row.document.status == "ready")
 
     def _first(self, holds: Callable[[Document], bool]) -> Document | None:
-        tops = (one.document for one in self.rows.values() if one.document.parent_id is None)
-        return next((one for one in tops if holds(one)), None)
+        tops = (row.document for row in self.rows.values() if row.document.parent_id is None)
+        return next((top for top in tops if holds(top)), None)
 
     def _in(self, scope: Scope) -> list[_Row]:
-        return [one for one in self.rows.values() if _holds(one.document, scope)]
+        return [row for row in self.rows.values() if _holds(row.document, scope)]
 
     # chunks
 
@@ -163,8 +168,8 @@ class MemoryDocuments:
     check = state
 
     def languages(self) -> tuple[str, ...]:
-        found = Counter(one.language for one in self.documents(status="ready") if one.language)
-        return tuple(sorted(found, key=lambda one: (-found[one], one)))
+        found = Counter(document.language for document in self.documents(status="ready") if document.language)
+        return tuple(sorted(found, key=lambda document: (-found[document], document)))
 
     def spoken(self) -> frozenset[str]:
         return frozenset(self.languages())
@@ -182,9 +187,9 @@ class MemoryDocuments:
 
     def all_chunks(self) -> Iterator[tuple[Document, Chunk]]:
         with self.lock:
-            ready = [one for one in self.rows.values() if one.document.status == "ready"]
+            ready = [row for row in self.rows.values() if row.document.status == "ready"]
             yield from sorted(
-                ((one.document, chunk) for one in ready for chunk in one.chunks), key=lambda pair: pair[1].id
+                ((row.document, chunk) for row in ready for chunk in row.chunks), key=lambda pair: pair[1].id
             )
 
     def entries_after(self, after: int) -> Iterator[LexicalEntry]:
@@ -207,6 +212,10 @@ class MemoryDocuments:
         matrix = np.array([vector for _, vector in found], dtype=np.float16).reshape(-1, dimensions)
         return np.array([i for i, _ in found], dtype=np.int64), matrix.astype(np.float32)
 
+    def vectors_of(self, space: str, ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+        known = self._embedded(space)
+        return {chunk_id: known[chunk_id].vector for chunk_id in ids if chunk_id in known}
+
     def sentence_vectors(self, space: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]:
         known = self._embedded(space)
         return {chunk_id: known[chunk_id].sentences for chunk_id in ids if chunk_id in known}
@@ -215,8 +224,8 @@ class MemoryDocuments:
         return []  # what goes is gone at once
 
     def counts(self, space: str) -> dict[str, int]:
-        found = Counter(f"documents_{one.document.status}" for one in self.rows.values())
-        found["chunks"] = sum(len(one.chunks) for one in self.rows.values())
+        found = Counter(f"documents_{row.document.status}" for row in self.rows.values())
+        found["chunks"] = sum(len(row.chunks) for row in self.rows.values())
         found["vectors"] = len(self._embedded(space))
         return dict(found)
 
@@ -225,12 +234,12 @@ class MemoryDocuments:
         return "ok", len(ids), ids
 
     def wanted_files(self) -> dict[str, str]:
-        ready = [one for one in self.rows.values() if one.document.status == "ready"]
-        added = [one.document for one in ready if one.document.source or one.document.parent_id]
+        ready = [row for row in self.rows.values() if row.document.status == "ready"]
+        added = [row.document for row in ready if row.document.source or row.document.parent_id]
         wanted = {
-            chunk.image: f"a figure of {one.document.name}" for one in ready for chunk in one.chunks if chunk.image
+            chunk.image: f"a figure of {row.document.name}" for row in ready for chunk in row.chunks if chunk.image
         }
-        return wanted | {one.content_hash: one.name for one in added if one.content_hash}
+        return wanted | {document.content_hash: document.name for document in added if document.content_hash}
 
     def _embedded(self, space: str) -> dict[int, Embedded]:
         return {
@@ -266,7 +275,9 @@ class MemoryTables:
 
     def with_cells(self, found: Sequence[StoredTable], most: int | None = MOST_CELLS) -> list[StoredTable]:
         readable = {table.id for table in readable_tables(found, most)}
-        kept = {one.id: one for row in self._documents.rows.values() for one in row.tables if one.id in readable}
+        kept = {
+            table.id: table for row in self._documents.rows.values() for table in row.tables if table.id in readable
+        }
         return [kept.get(table.id, table) for table in found]
 
     def columns(self, table_id: int, numbers: Collection[int], *, are_placed: bool = False) -> dict[int, Column]:
@@ -399,7 +410,7 @@ class MemoryWriter:
         self._index.write(lexical_entries(document, row.chunks, first), gone)
 
     def _keep_children(self, parent: Document, ready: Ready) -> None:
-        known = {one.name: self._documents.rows[one.id] for one in self._documents.children(parent.id)}
+        known = {child.name: self._documents.rows[child.id] for child in self._documents.children(parent.id)}
         for name in known.keys() - {child.name for child in ready.children}:
             self._remove(known[name])
         for child in ready.children:
@@ -412,7 +423,7 @@ class MemoryWriter:
 
     def remove(self, found: Sequence[Document]) -> list[Document]:
         with self.locked():
-            rows = [self._documents.rows.get(one.id) for one in found]
+            rows = [self._documents.rows.get(document.id) for document in found]
             there = [
                 row for row, one in zip(rows, found, strict=True) if row and row.document.collection == one.collection
             ]
@@ -421,7 +432,7 @@ class MemoryWriter:
             return went
 
     def _remove(self, row: _Row) -> list[Document]:
-        gone = [one.document for one in self._family(row)]
+        gone = [member.document for member in self._family(row)]
         for one in self._family(row):
             self._index.write((), [(chunk.id, chunk.id) for chunk in one.chunks])
             del self._documents.rows[one.document.id]
@@ -438,8 +449,8 @@ class MemoryWriter:
 
     def move(self, moves: Sequence[Move]) -> list[Document]:
         with self.locked():
-            wanted = {one.document_id: one for one in moves}
-            going = [(self._at(one.document_id, one.origin), one) for one in moves]
+            wanted = {move.document_id: move for move in moves}
+            going = [(self._at(move.document_id, move.origin), move) for move in moves]
             going = [(row, one) for row, one in going if not self._goes_with_another(row, wanted)]
             going = [
                 (row, one)
@@ -463,7 +474,7 @@ class MemoryWriter:
                     relative.document = replace(relative.document, collection=one.collection, updated_at=now())
                     self._number(relative, relative.chunks)
             self._changed()
-            return [self._documents.rows[one.document_id].document for one in moves]
+            return [self._documents.rows[move.document_id].document for move in moves]
 
     def put_vectors(self, space: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
         new = {chunk.id: one for chunk, one in zip(chunks, embedded, strict=True)}
@@ -484,7 +495,7 @@ class MemoryWriter:
 
     def clear_unused(self) -> None:
         rows = self._documents.rows.values()
-        kept = {one.document.content_hash for one in rows} | {chunk.image for one in rows for chunk in one.chunks}
+        kept = {row.document.content_hash for row in rows} | {chunk.image for row in rows for chunk in row.chunks}
         self._files.remove(self._files.hashes() - kept)
 
     def original(self, document: Document) -> Path:
@@ -518,15 +529,15 @@ class MemoryWriter:
             place = (one.parent_id, one.collection, one.source)
             return place if document.source else (*place, one.name)
 
-        return next((one for one in self._documents.rows.values() if mark(one.document) == mark(document)), None)
+        return next((row for row in self._documents.rows.values() if mark(row.document) == mark(document)), None)
 
     def _unfinished(self, owner: str) -> list[_Row]:
         rows = self._documents.rows.values()
-        return [one for one in rows if one.owner == owner and one.document.status in UNFINISHED]
+        return [row for row in rows if row.owner == owner and row.document.status in UNFINISHED]
 
     def _family(self, row: _Row) -> list[_Row]:
-        children = [self._documents.rows[one.id] for one in self._documents.children(row.document.id)]
-        return [row, *(one for child in children for one in self._family(child))]
+        children = [self._documents.rows[child.id] for child in self._documents.children(row.document.id)]
+        return [row, *(member for child in children for member in self._family(child))]
 
     def _at(self, document_id: str, collection: str) -> _Row:
         row = self._documents.rows.get(document_id)

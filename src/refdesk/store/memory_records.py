@@ -101,8 +101,8 @@ class MemoryConversations:
 
     def recent(self, limit: int = 50, *, owner: str | None = None) -> list[Conversation]:
         found = [self.conversation(name) for name in self._talks if self._find(name, owner)]
-        found.sort(key=lambda one: one.id)
-        return sorted(found, key=lambda one: one.updated_at, reverse=True)[:limit]
+        found.sort(key=lambda feedback: feedback.id)
+        return sorted(found, key=lambda feedback: feedback.updated_at, reverse=True)[:limit]
 
     def rename(self, conversation_id: str, title: str, *, owner: str | None = None) -> None:
         if not title.strip():
@@ -124,9 +124,9 @@ class MemoryConversations:
         talk = self._find(conversation_id, owner)
         if talk is None:
             return Older("", (), 0)
-        new = [one for one in talk.messages if one.key > talk.summarised_until]
+        new = [message for message in talk.messages if message.key > talk.summarised_until]
         early = new[: max(0, len(new) - keep)]
-        turns = tuple(Turn(one.role, one.content) for one in early)
+        turns = tuple(Turn(message.role, message.content) for message in early)
         return Older(talk.summary, turns, early[-1].key if early else talk.summarised_until)
 
     def set_summary(self, conversation_id: str, summary: str, until: int, *, owner: str | None = None) -> None:
@@ -256,8 +256,8 @@ class MemoryFeedback:
         if caller is not None:
             self._check(answer_id, caller)
         own = None if caller is None or caller.owner is None else caller.id
-        found = [one for one in self._answers.feedback.values() if one.answer_id == answer_id]
-        return [one for one in found if own in (None, one.owner)][::-1]
+        found = [feedback for feedback in self._answers.feedback.values() if feedback.answer_id == answer_id]
+        return [feedback for feedback in found if own in (None, feedback.owner)][::-1]
 
     def _check(self, answer_id: str, caller: Caller) -> None:
         if not self._answers.is_seen(answer_id, owner=caller.owner, access=caller.access):
@@ -278,7 +278,7 @@ class MemorySessions:
 
     def key_id(self, token: str) -> str | None:
         key_id, until = self._tokens.get(token, ("", 0.0))
-        return key_id if until > time.time() and any(one.id == key_id for one in self._keys.list()) else None
+        return key_id if until > time.time() and any(key.id == key_id for key in self._keys.list()) else None
 
     def end(self, token: str) -> None:
         self._tokens.pop(token, None)
@@ -296,16 +296,16 @@ class MemoryCache:
 
     def __init__(self, settings: Callable[[], Settings] = Settings, clock: Callable[[], float] = time.time) -> None:
         self._settings, self._clock = settings, clock
-        self._realms: dict[str, dict[str, _Cached]] = {}
+        self._namespaces: dict[str, dict[str, _Cached]] = {}
 
-    def get(self, realm: str, question: str) -> bytes | None:
-        found = self._realms.get(realm, {}).get(question)
+    def get(self, namespace: str, question: str) -> bytes | None:
+        found = self._namespaces.get(namespace, {}).get(question)
         since = self._clock() - self._settings().cache_exact_ttl_s
         return found.answer if found is not None and found.created_at >= since else None
 
-    def nearest(self, realm: str, vector: NDArray[np.float32], k: int) -> list[tuple[str, float, bytes]]:
+    def nearest(self, namespace: str, vector: NDArray[np.float32], k: int) -> list[tuple[str, float, bytes]]:
         since = self._clock() - self._settings().cache_ttl_s
-        entries = list(self._realms.get(realm, {}).items())[-self._settings().cache_max_entries :]
+        entries = list(self._namespaces.get(namespace, {}).items())[-self._settings().cache_max_entries :]
         near = [
             (question, float(np.vecdot(one.vector.astype(np.float16).astype(np.float32), vector)), one.answer)
             for question, one in entries
@@ -313,17 +313,17 @@ class MemoryCache:
         ]
         return sorted(near, key=lambda one: -one[1])[:k]
 
-    def put(self, realm: str, question: str, vector: NDArray[np.float32] | None, answer: bytes) -> None:
-        generation = _generation(realm)
-        self._realms = {name: known for name, known in self._realms.items() if _generation(name) >= generation}
-        known = self._realms.setdefault(realm, {})
+    def put(self, namespace: str, question: str, vector: NDArray[np.float32] | None, answer: bytes) -> None:
+        generation = _generation(namespace)
+        self._namespaces = {name: known for name, known in self._namespaces.items() if _generation(name) >= generation}
+        known = self._namespaces.setdefault(namespace, {})
         known.pop(question, None)
         known[question] = _Cached(answer, vector, self._clock())
 
     def clear(self) -> None:
-        self._realms.clear()
+        self._namespaces.clear()
 
 
-def _generation(realm: str) -> int:
-    number = realm.partition("-")[0]
+def _generation(namespace: str) -> int:
+    number = namespace.partition("-")[0]
     return int(number) if number.isdigit() else 0

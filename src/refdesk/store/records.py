@@ -155,7 +155,7 @@ class SqlAnswers:
         packed = {"answer": zlib.compress(answer or b"{}"), "trace": zlib.compress(trace)}
         _REMOVE.run(connection, gone=row["id"])
         _INSERT.run(connection, **row, **packed)
-        placed = [{"answer_id": row["id"], "collection": one} for one in orjson.loads(row["collections"])]
+        placed = [{"answer_id": row["id"], "collection": load} for load in orjson.loads(row["collections"])]
         _INSERT_COLLECTION.run_many(connection, placed)
         if time.monotonic() - self._pruned > PRUNE_EVERY_S and (days := self._settings().keep_days):
             _prune(connection, days)
@@ -239,7 +239,7 @@ class SqlFeedback:
 
 def checked_feedback(verdict: str, correction: str) -> tuple[Judgement, str]:
     """The verdict, and what was said beside it as it is stored."""
-    judgement = next((one for one in JUDGEMENTS if one == verdict), None)
+    judgement = next((judgement for judgement in JUDGEMENTS if judgement == verdict), None)
     if judgement is None:
         raise UsageError(f"an answer is {' or '.join(JUDGEMENTS)}, not '{verdict}'")
     if not isinstance(correction, str) or len(correction) > LONGEST_CORRECTION:
@@ -309,7 +309,7 @@ class SqlConversations:
         said = self.messages(conversation_id, 2, owner=owner)
         if len(said) == 2 and said[1].answer_id == answer_id:
             with changes(self._engine) as connection:
-                connection.execute(delete(messages).where(messages.c.key.in_([one.key for one in said])))
+                connection.execute(delete(messages).where(messages.c.key.in_([message.key for message in said])))
 
     def check_speaker(self, conversation_id: str, owner: str) -> None:
         with self._engine.connect() as connection:

@@ -13,12 +13,27 @@ from typing import Any, TypeVar, overload
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from sqlalchemy import Connection, bindparam, delete, false, func, insert, or_, select, update
+from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, delete, false, func, insert, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as upserted
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import GenericFunction
 
 from refdesk.errors import NotFound
-from refdesk.records import Column, LexicalEntry, Measure, Prepared, StoredTable
+from refdesk.records import LexicalEntry, Prepared
 from refdesk.store.database import SqlStatement
-from refdesk.store.schema import cells, chunks, documents, dropped, entities, images, pages, state, tables
+from refdesk.store.schema import (
+    chunks,
+    documents,
+    dropped,
+    entities,
+    images,
+    pages,
+    state,
+    tables,
+    tree_members,
+    tree_nodes,
+    written_summaries,
+)
 from refdesk.terms import terms
 from refdesk.types import Box, Chunk, Document, Geometry, Outcome, Page, Sentence, Span
 
@@ -51,12 +66,6 @@ def pack_chunk(chunk: Chunk, chunk_id: int, document_key: int) -> dict[str, Any]
         "summary": chunk.summary,
         "details": orjson.dumps(details),
     }
-
-
-def pack_entities(chunk: Chunk, chunk_id: int) -> list[dict[str, Any]]:
-    return [
-        {"chunk_id": chunk_id, "place": place, "name": name, "kind": ""} for place, name in enumerate(chunk.entities)
-    ]
 
 
 def pack_image(chunk: Chunk, chunk_id: int, document_key: int) -> list[dict[str, Any]]:
@@ -123,7 +132,25 @@ def _sentence(row: list[Any]) -> Sentence:
     return Sentence(start, end, page, tuple(map(Box._make, boxes)))
 
 
-_NAMES = select(func.json_group_array(entities.c.name)).where(entities.c.chunk_id == chunks.c.id)
+class NamesInOrder(GenericFunction[str]):
+    """What a chunk names as a JSON list, in the order of its text."""
+
+    type = Text()
+    inherit_cache = True
+
+
+@compiles(NamesInOrder, "postgresql")
+def _names_in_postgres(element: Any, compiler: Any, **options: Any) -> str:
+    name = compiler.process(element.clauses, **options)
+    return f"coalesce(json_agg({name} ORDER BY entities.place)::text, '[]')"
+
+
+@compiles(NamesInOrder)
+def _names_in_sqlite(element: Any, compiler: Any, **options: Any) -> str:
+    return f"json_group_array({compiler.process(element.clauses, **options)})"
+
+
+_NAMES = select(NamesInOrder(entities.c.name)).where(entities.c.chunk_id == chunks.c.id)
 CHUNK_COLUMNS = (
     *(chunks.c[name] for name in ("id", "sequence", "kind", "token_count", "text", "context", "summary", "details")),
     _NAMES.correlate(chunks).scalar_subquery().label("entities"),  # one read for both
@@ -159,7 +186,7 @@ def _pack_box(box: Box) -> list[float]:
 
 
 _PACKED = ("metadata", "notes")  # JSON in a column
-_PLAIN = [one.name for one in fields(Document) if one.name not in _PACKED]
+_PLAIN = [field.name for field in fields(Document) if field.name not in _PACKED]
 
 
 def unpack_document(row: Any) -> Document:
@@ -232,15 +259,23 @@ _TEXT = SqlStatement(
         documents.c.parent_id.is_(None),
     )
 )
-_INSERT = SqlStatement(insert(documents), [column.name for column in documents.c if column.name != "key"])
+_INSERT = SqlStatement(
+    insert(documents).returning(documents.c.key), [column.name for column in documents.c if column.name != "key"]
+)
 _KEPT_COLUMNS = ("key", "id", "created_at", "added_to")  # of a row whose document is replaced
 _REPLACE = SqlStatement(
     update(documents).where(documents.c.key == bindparam("replaced")),
     [column.name for column in documents.c if column.name not in _KEPT_COLUMNS],
 )
 _EMPTY = [
-    SqlStatement(delete(table).where(table.c.document_key == bindparam("of"))) for table in (chunks, pages, tables)
+    SqlStatement(delete(table).where(table.c.document_key == bindparam("of")))
+    for table in (chunks, pages, tables, written_summaries, tree_nodes)
 ]
+_CLUSTERS = SqlStatement(
+    delete(tree_nodes).where(
+        tree_nodes.c.id.in_(select(tree_members.c.node_id).where(tree_members.c.document_key == bindparam("of")))
+    )
+)
 _DROP = SqlStatement(insert(dropped))
 _STATE = SqlStatement(select(state.c.value).where(state.c.name == bindparam("of")))
 _CHANGE_STATE = SqlStatement(update(state).where(state.c.name == bindparam("of")), ["value"])
@@ -302,9 +337,10 @@ def upsert(
     values = document_values(prepared.document, modified) | {"status": "ready"}
     values |= {"first_chunk": start, "last_chunk": start + len(prepared.chunks) - 1}
     if row is None:
-        result = _INSERT.run(connection, **values)
-        return int(result.lastrowid), unpack_document(values), "added"
+        (key,) = _INSERT.run(connection, **values).fetchone()
+        return int(key), unpack_document(values), "added"
     drop_chunks(connection, row)
+    drop_clusters(connection, row)
     for emptying in _EMPTY:
         emptying.run(connection, of=row.key)
     _REPLACE.run(connection, replaced=row.key, **values)
@@ -315,6 +351,11 @@ def upsert(
 def drop_chunks(connection: Connection, row: Any) -> None:
     if row.last_chunk >= row.first_chunk:
         drop_ids(connection, row.first_chunk, row.last_chunk)
+
+
+def drop_clusters(connection: Connection, row: Any) -> None:
+    """What was said of several documents, of which one is no longer what or where it was."""
+    _CLUSTERS.run(connection, of=row.key)
 
 
 def drop_ids(connection: Connection, first: int, last: int) -> None:
@@ -342,6 +383,7 @@ def remove_family(connection: Connection, document_id: str) -> list[Any]:
     gone = family(connection, document_id)
     for row in gone:
         drop_chunks(connection, row)
+        drop_clusters(connection, row)
         connection.execute(delete(documents).where(documents.c.key == row.key))
     return gone
 
@@ -431,6 +473,9 @@ def lexical_entry(
     )
 
 
+SHARED = "shared"  # under which name Redis keeps the answers of this library; a backup has none, see redis_cache.py
+
+
 def set_state(connection: Connection, name: str, value: str) -> None:
     if not _CHANGE_STATE.run(connection, of=name, value=value).rowcount:
         _NEW_STATE.run(connection, name=name, value=value)
@@ -446,10 +491,17 @@ def state_number(connection: Connection, name: str) -> int:
     return int(state_text(connection, name) or 0)
 
 
+_BUMP = SqlStatement(
+    upserted(state)
+    .values(name=bindparam("of"), value="1")
+    .on_conflict_do_update(index_elements=["name"], set_={"value": cast(cast(state.c.value, BigInteger) + 1, Text)})
+    .returning(state.c.value)
+)
+
+
 def bump(connection: Connection, name: str) -> int:
-    value = state_number(connection, name) + 1
-    set_state(connection, name, str(value))
-    return value
+    """In one step: where rows are locked one by one, another process may be counting too."""
+    return int(_BUMP.run(connection, of=name).fetchone()[0])
 
 
 def now() -> str:
@@ -470,94 +522,3 @@ def within(column: Any, collections: Sequence[str]) -> Any:
     # not LIKE, which ignores case in SQLite: "HR" must not admit "hr/salaries"
     below = (func.substr(column, 1, length).in_(names) for length, names in by_length.items())
     return or_(column.in_(collections), *below)
-
-
-# --- the cells of a table: a column packs into numbers, texts and places ----------------------------------------------
-
-LEVEL = 1  # of compression: numbers as people write them shrink to a third, and are back in a millisecond per 10,000
-
-
-def pack_column(column: Column) -> dict[str, bytes]:
-    return {
-        "numbers": _pack(column.measures, column.rows, column.numbers, column.measured),
-        "texts": _pack(column.texts, column.codes),
-        "places": _pack((), *column.places.T),
-    }
-
-
-def unpack_column(numbers: bytes, texts: bytes, places: bytes | None = None) -> Column:
-    measures, (rows, values, measured) = _unpack(numbers, "<i4", "<f8", "<i4")
-    known, (codes,) = _unpack(texts, "<i4")
-    at = np.zeros((0, 4), np.int32)
-    if places is not None:
-        at = np.stack(_unpack(places, *["<i4"] * 4)[1], axis=1)
-    return Column(rows, values, codes, tuple(known), measured, tuple(Measure(*one) for one in measures), at)
-
-
-def _pack(plain: Any, *arrays: NDArray[Any]) -> bytes:
-    """The length of the JSON, the JSON, and the arrays one after the other.
-
-    Of an array whose numbers rise by the same step, as those of rows do, the JSON says all there is.
-    """
-    steps = [_step(array) for array in arrays]
-    said = orjson.dumps([plain, len(arrays[0]), steps], default=list)
-    written = [
-        array.astype(array.dtype.newbyteorder("<")).tobytes()
-        for array, step in zip(arrays, steps, strict=True)
-        if step is None
-    ]
-    return zlib.compress(b"".join([len(said).to_bytes(4, "big"), said, *written]), LEVEL)
-
-
-def _unpack(packed: bytes, *kinds: str) -> tuple[Any, list[NDArray[Any]]]:
-    data = zlib.decompress(packed)
-    end = 4 + int.from_bytes(data[:4], "big")
-    plain, count, steps = orjson.loads(data[4:end])
-    found: list[NDArray[Any]] = []
-    for kind, step in zip(kinds, steps, strict=True):
-        if step is None:
-            found.append(np.frombuffer(data, kind, count, end))
-            end += found[-1].nbytes
-        else:
-            found.append((step[0] + step[1] * np.arange(count)).astype(kind))
-    return plain, found
-
-
-def _step(array: NDArray[Any]) -> tuple[int, int] | None:
-    """The first number and the step to each of the others; None: they do not rise so."""
-    if array.dtype.kind != "i" or not len(array):
-        return None
-    first, step = int(array[0]), int(array[1]) - int(array[0]) if len(array) > 1 else 0
-    return (first, step) if bool((np.diff(array) == step).all()) else None
-
-
-def unpack_texts(texts: bytes) -> Sequence[str]:
-    """The different texts of a column."""
-    known: Sequence[str] = _unpack(texts, "<i4")[0]
-    return known
-
-
-# --- writing the tables of a document ---------------------------------------------------------------------------------
-
-PLAIN = [one.name for one in fields(StoredTable) if one.name in tables.c and one.name not in ("id", "heads")]
-_TABLE = SqlStatement(insert(tables), [column.name for column in tables.c if column.name != "id"])
-_COLUMN = SqlStatement(insert(cells))
-
-
-def insert_tables(connection: Connection, document_key: int, found: Sequence[StoredTable]) -> None:
-    """The tables of one document, with all of their cells."""
-    rows: list[dict[str, Any]] = []
-    for table in found:
-        values = {name: getattr(table, name) for name in PLAIN}
-        heads = orjson.dumps([[head.path, *head.measure] for head in table.heads])
-        table_id = _TABLE.run(connection, document_key=document_key, heads=heads, **values).lastrowid
-        rows += [{"table_id": table_id, "column": n} | pack_column(one) for n, one in enumerate(table.columns)]
-    _COLUMN.run_many(connection, rows)
-
-
-def replace_tables(connection: Connection, document_id: str, found: Sequence[StoredTable]) -> None:
-    """Other tables for a document that is there."""
-    key = connection.execute(select(documents.c.key).where(documents.c.id == document_id)).scalar()
-    if key is not None:
-        connection.execute(delete(tables).where(tables.c.document_key == key))
-        insert_tables(connection, key, found)

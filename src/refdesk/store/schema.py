@@ -30,7 +30,7 @@ state = Table(
     metadata,
     Column(
         "name", String(40), primary_key=True
-    ),  # generation, epoch, next_chunk, folded, space, lexical, settings, cache, keys, jobs, tables
+    ),  # generation, epoch, next_chunk, folded, space, lexical, settings, cache, keys, jobs, tables, shared
     Column("value", Text, nullable=False),
 )
 
@@ -144,12 +144,13 @@ entities = Table(
     Column("place", Integer, nullable=False),
     Column("name", Text, nullable=False),
     Column("kind", String(40), nullable=False, server_default=""),  # "": nobody has told yet
+    Column("key", Text, nullable=False, server_default=""),  # the same however it is written; "": an amount, a date
     PrimaryKeyConstraint("chunk_id", "place"),
-    Index("entities_by_name", "name"),
+    Index("entities_by_key", "key"),
     sqlite_with_rowid=False,
 )
 
-# What a chunk says of two of them; nothing reads relations out of chunks yet.
+# What a sentence of a chunk says of two of them. Which of them stand in one sentence is read from the chunk itself.
 relations = Table(
     "relations",
     metadata,
@@ -158,9 +159,12 @@ relations = Table(
     Column("subject", Text, nullable=False),
     Column("predicate", Text, nullable=False),
     Column("object", Text, nullable=False),
+    Column("subject_key", Text, nullable=False, server_default=""),
+    Column("object_key", Text, nullable=False, server_default=""),
+    Column("sentence", Integer, nullable=False, server_default="-1"),  # that proves it; -1 is not known
     PrimaryKeyConstraint("chunk_id", "place"),
-    Index("relations_by_subject", "subject"),
-    Index("relations_by_object", "object"),
+    Index("relations_by_subject", "subject_key"),
+    Index("relations_by_object", "object_key"),
     sqlite_with_rowid=False,
 )
 
@@ -191,6 +195,50 @@ vectors = Table(
     Column("sentences", LargeBinary, nullable=False),  # int8, one row per sentence of the chunk
     PrimaryKeyConstraint("space", "chunk_id"),
     Index("vectors_by_chunk", "chunk_id"),  # a cascade from chunks looks them up by chunk alone
+)
+
+# What a model wrote of a chunk: a summary, and questions that it answers. Searched, never quoted.
+written_summaries = Table(
+    "written_summaries",
+    metadata,
+    Column("document_key", _Key, ForeignKey("documents.key", ondelete="CASCADE"), nullable=False),
+    Column("sequence", Integer, nullable=False),  # of the chunk: its id changes when its document is moved
+    Column("space", String(80), nullable=False),  # the embedder of the vectors
+    Column("text", Text, nullable=False),
+    Column("questions", Text, nullable=False),  # JSON
+    Column("vectors", LargeBinary, nullable=False),  # int8: of the text, then of each question
+    Column("model", Text, nullable=False),
+    PrimaryKeyConstraint("document_key", "sequence"),
+)
+
+# The tree above the chunks: sections (1), documents (2), and clusters of documents of one collection (3).
+tree_nodes = Table(
+    "tree_nodes",
+    metadata,
+    Column("id", _Key, primary_key=True, autoincrement=True),
+    Column("level", Integer, nullable=False),
+    Column("space", String(80), nullable=False),  # the embedder of the vector
+    Column("document_key", _Key, ForeignKey("documents.key", ondelete="CASCADE")),  # None: a cluster
+    Column("collection", Text, nullable=False),  # of a cluster
+    Column("title", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("proofs", Text, nullable=False),  # JSON: [document, sequence, sentence] of what it was made of
+    Column("first_sequence", Integer, nullable=False),
+    Column("last_sequence", Integer, nullable=False),
+    Column("vector", LargeBinary, nullable=False),  # float16
+    Column("model", Text, nullable=False),  # who wrote the text; "": it is quoted
+    Index("tree_nodes_by_document", "document_key", "level"),
+    Index("tree_nodes_by_level", "level", "space"),
+)
+
+# The documents of a cluster; it goes when one of them does.
+tree_members = Table(
+    "tree_members",
+    metadata,
+    Column("node_id", _Key, ForeignKey("tree_nodes.id", ondelete="CASCADE"), nullable=False),
+    Column("document_key", _Key, ForeignKey("documents.key", ondelete="CASCADE"), nullable=False),
+    PrimaryKeyConstraint("node_id", "document_key"),
+    Index("tree_members_by_document", "document_key"),
 )
 
 # Chunk ids that must not be in the search indexes: written before they are indexed and taken back in the transaction
@@ -311,14 +359,14 @@ answer_cache = Table(
     "answer_cache",
     metadata,
     Column("key", _Key, primary_key=True, autoincrement=True),
-    Column("realm", String(80), nullable=False),
+    Column("realm", String(80), nullable=False, key="namespace"),
     Column("digest", String(32), nullable=False),  # of the question, which may be too long for an index
     Column("generation", BigInteger, nullable=False),  # of the corpus
     Column("question", Text, nullable=False),
     Column("vector", LargeBinary),  # float16; None: found by the very same question only
     Column("answer", LargeBinary, nullable=False),
     Column("created_at", Float, nullable=False),  # seconds since 1970
-    Index("answer_cache_by_question", "realm", "digest", unique=True),
+    Index("answer_cache_by_question", "namespace", "digest", unique=True),
     Index("answer_cache_by_generation", "generation"),
     Index("answer_cache_by_time", "created_at"),
     sqlite_autoincrement=True,  # a key is never used twice, so "greater than the last one seen" is "new"
@@ -357,3 +405,9 @@ feedback = Table(
     Column("created_at", String(32), nullable=False),
     PrimaryKeyConstraint("answer_id", "owner"),
 )
+
+# PostgreSQL orders and compares texts as SQLite does, by their bytes, and takes them at any length as it does.
+for _table in metadata.tables.values():
+    for _column in _table.columns:
+        if isinstance(_column.type, String):
+            _column.type = _column.type.with_variant(Text(collation="C"), "postgresql")

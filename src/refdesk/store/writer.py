@@ -19,33 +19,37 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from filelock import FileLock, Timeout
+from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, delete, insert, literal, select, update
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DBAPIError
 
 from refdesk.config import FILE, explain
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, UsageError
 from refdesk.ports import Embedded
 from refdesk.records import LexicalEntry, Move, StoredTable
 from refdesk.store import rows as codec
-from refdesk.store.database import SqlStatement, explain_sql, writing
+from refdesk.store.cells import insert_tables, replace_tables
+from refdesk.store.database import SqlStatement, explained_error, writing
 from refdesk.store.documents import SqlDocuments
+from refdesk.store.graph import pack_entities, pack_relations
+from refdesk.store.postgres import ServerLock, is_server
 from refdesk.store.rows import (
     Kept,
     bump,
     by_key,
     document_values,
     drop_chunks,
+    drop_clusters,
     family,
     find,
     in_place,
-    insert_tables,
     keep_children,
     kept_files,
     lexical_entries,
     now,
     remove_family,
-    replace_tables,
     row_of,
     set_state,
     state_number,
@@ -96,8 +100,8 @@ def departures(connection: Connection, moves: Sequence[Move]) -> list[Departure]
             if taken.setdefault((to.collection, mark), row.collection) != row.collection:
                 raise _is_taken(to.collection, name)
         relatives = family(connection, row.id)
-        for one in relatives[1:]:
-            check_finished(one)
+        for relative in relatives[1:]:
+            check_finished(relative)
         found.append(Departure(relatives, to))
     return found
 
@@ -147,6 +151,7 @@ def _is_taken(collection: str, name: str) -> UsageError:
 def move_rows(connection: Connection, row: Any, collection: str, start: int) -> None:
     """The rows of one document in its new collection; its chunks and vectors are numbered from `start`."""
     # Whoever adds its file to the old collection again finds it by this; a document that came back needs it no more.
+    drop_clusters(connection, row)
     added_to = row.added_to or row.collection
     values: dict[str, Any] = {"collection": collection, "added_to": "" if added_to == collection else added_to}
     if row.last_chunk >= row.first_chunk:
@@ -169,11 +174,12 @@ def _change(connection: Connection, row: Any, **values: Any) -> None:
 
 # What a store runs, whatever the number of its documents.
 _PAGES, _CHUNKS, _VECTORS = SqlStatement(insert(pages)), SqlStatement(insert(chunks)), SqlStatement(insert(vectors))
-_ENTITIES, _IMAGES = SqlStatement(insert(entities)), SqlStatement(insert(images))
+_ENTITIES, _IMAGES, _RELATIONS = (SqlStatement(insert(table)) for table in (entities, images, relations))
 
 LAST_ID = 2**53  # greater than any
 CHANGED_AT_ONCE = 2_000  # chunks; a transaction that moves or removes more would keep other writers waiting
 Item = TypeVar("Item")
+Vectors = Mapping[int, NDArray[np.float32]]  # by the ids of chunks
 LOCK_PATIENCE_S = 3600.0  # a long queue of writers is not an error; a writer holds the lock for a flush, not for a run
 
 
@@ -183,12 +189,13 @@ class SqlWriter:
     def __init__(
         self, engine: Engine, documents: SqlDocuments, index: IndexWriter, files: Files, lock: Path, space: str
     ) -> None:
-        self._engine = writing(engine)
+        self._engine = writing(engine, "library")
         self._documents = documents
         self._index = index
         self._files = files
         self._folder = lock.parent
-        self._lock = FileLock(str(lock), mode=FILE, thread_local=False)
+        alone = FileLock(str(lock), mode=FILE, thread_local=False)
+        self._lock = ServerLock(engine) if is_server(engine) else alone
         self._threads = threading.RLock()  # a file lock is held by a process, whichever of its threads took it
         self._space = space
         self.changed_at_once = CHANGED_AT_ONCE
@@ -197,7 +204,7 @@ class SqlWriter:
     @contextmanager
     def locked(self, *, repair: bool = True) -> Iterator[None]:
         """Holds the library's lock, first waiting in the queue; repairs what a killed writer has left."""
-        with self._threads, explained(self._folder / "files"):
+        with self._threads, explained(self._folder / "files", self._engine):
             self._acquire()
             try:
                 if self._lock.lock_counter == 1 and repair:
@@ -285,6 +292,9 @@ class SqlWriter:
                     place: upsert(connection, ready.prepared, ready.modified, start, rows[place])
                     for place, (ready, start) in coming.items()
                 }
+                self._insert_content(
+                    connection, [(ready, owners[place][0], start) for place, (ready, start) in coming.items()]
+                )
                 # Rows first, index second, commit last: the index must know the ids the rows were given.
                 self._fold(
                     connection,
@@ -294,9 +304,7 @@ class SqlWriter:
                         for place, (ready, start) in coming.items()
                         for entry in lexical_entries(owners[place][1], ready.prepared.chunks, start)
                     ),
-                )
-                self._insert_content(
-                    connection, [(ready, owners[place][0], start) for place, (ready, start) in coming.items()]
+                    {n: one.vector for ready, start in coming.values() for n, one in enumerate(ready.embedded, start)},
                 )
                 for place, (ready, _) in coming.items():
                     if ready.children or rows[place] is not None:
@@ -317,9 +325,9 @@ class SqlWriter:
         """
         went: list[Document] = []
         with self.locked():
-            for some in _portions(found, lambda one: one.chunk_count, self.changed_at_once):
+            for some in _portions(found, lambda ready: ready.chunk_count, self.changed_at_once):
                 with self._engine.begin() as connection:
-                    ids = [one.id for one in some if _lies_there(connection, one)]
+                    ids = [document.id for document in some if _lies_there(connection, document)]
                     keys = [row.key for document_id in ids for row in family(connection, document_id)]
                     before = kept_files(connection, keys)
                     rows = [row for document_id in ids for row in remove_family(connection, document_id)]
@@ -348,15 +356,15 @@ class SqlWriter:
         with self.locked():
             with self._engine.begin() as connection:
                 going = departures(connection, moves)
-            for some in _portions(going, lambda one: one.chunk_count, self.changed_at_once):
+            for some in _portions(going, lambda departure: departure.chunk_count, self.changed_at_once):
                 self._move(some)
             if going:
                 self._purge()
             with self._engine.connect() as connection:
-                return [codec.unpack_document(row_of(connection, one.document_id)) for one in moves]
+                return [codec.unpack_document(row_of(connection, move.document_id)) for move in moves]
 
     def _move(self, going: Sequence[Departure]) -> None:
-        relatives = [(row, one.to.collection) for one in going for row in one.rows]
+        relatives = [(row, departure.to.collection) for departure in going for row in departure.rows]
         sizes = [row.last_chunk - row.first_chunk + 1 for row, _ in relatives]
         with self._engine.begin() as connection:
             first = self._number(connection, sum(sizes))
@@ -382,8 +390,15 @@ class SqlWriter:
                         start,
                     )
                 ),
+                {n: vector for row, _, start in placed for n, vector in self._vectors_of(row, start).items()},
             )
             bump(connection, "generation")
+
+    def _vectors_of(self, row: Any, start: int) -> Vectors:
+        """Those of a document's chunks, numbered from `start`, for an index that keeps them itself."""
+        ids = range(row.first_chunk, row.last_chunk + 1) if self._index.keeps_vectors else ()
+        shift = start - row.first_chunk
+        return {n + shift: vector for n, vector in self._documents.vectors_of(self._space, ids).items()}
 
     def put_vectors(self, space: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
         ids = [chunk.id for chunk in chunks]
@@ -442,7 +457,7 @@ class SqlWriter:
         set_state(connection, "next_chunk", str(first + count))
         return first
 
-    def _fold(self, connection: Connection, first: int, new: Iterable[LexicalEntry]) -> None:
+    def _fold(self, connection: Connection, first: int, new: Iterable[LexicalEntry], vectors: Vectors) -> None:
         """Brings the terms of the chunks from `first` on, and of those in SQL alone, into the lexical index.
 
         Few of them wait there for more: see `LocalIndex`.
@@ -458,7 +473,7 @@ class SqlWriter:
             if not any(begin <= entry.chunk_id <= end for begin, end in gone)
         )
         # What a killed writer has left there goes first.
-        self._index.write(chain(waiting, new), drop=[(folded + 1, LAST_ID)])
+        self._index.write(chain(waiting, new), drop=[(folded + 1, LAST_ID)], vectors=vectors, within=connection)
         connection.execute(update(dropped).where(later).values(purged=1))
         set_state(connection, "folded", str(last))
 
@@ -474,8 +489,7 @@ class SqlWriter:
         page_rows: list[dict[str, Any]] = []
         chunk_rows: list[dict[str, Any]] = []
         vector_rows: list[dict[str, Any]] = []
-        entity_rows: list[dict[str, Any]] = []
-        image_rows: list[dict[str, Any]] = []
+        entity_rows, image_rows, relation_rows = (list[dict[str, Any]]() for _ in range(3))
         for ready, key, start in batch:
             prepared = ready.prepared
             page_rows += [
@@ -495,13 +509,15 @@ class SqlWriter:
             ]
             for chunk_id, chunk in enumerate(prepared.chunks, start):
                 chunk_rows.append(codec.pack_chunk(chunk, chunk_id, key))
-                entity_rows += codec.pack_entities(chunk, chunk_id)
+                entity_rows += pack_entities(chunk, chunk_id)
+                relation_rows += pack_relations(chunk, chunk_id)
                 image_rows += codec.pack_image(chunk, chunk_id, key)
             vector_rows += [_vector_row(self._space, start + i, one) for i, one in enumerate(ready.embedded)]
         _PAGES.run_many(connection, page_rows)
         _CHUNKS.run_many(connection, chunk_rows)
         _VECTORS.run_many(connection, vector_rows)
         _ENTITIES.run_many(connection, entity_rows)
+        _RELATIONS.run_many(connection, relation_rows)
         _IMAGES.run_many(connection, image_rows)
         for ready, key, _ in batch:
             insert_tables(connection, key, ready.prepared.tables)
@@ -526,7 +542,7 @@ def _vector_row(space: str, chunk_id: int, embedded: Embedded) -> dict[str, Any]
 
 def _keys(connection: Connection, rows: Iterable[Any]) -> list[int]:
     """Of the rows that a batch will replace, and of what is attached to them."""
-    return [one.key for row in rows if row is not None for one in family(connection, row.id)]
+    return [member.key for row in rows if row is not None for member in family(connection, row.id)]
 
 
 def _still_wanted(numbered: Sequence[tuple[Ready, int]], rows: Sequence[Any]) -> dict[int, tuple[Ready, int]]:
@@ -544,8 +560,8 @@ def _still_wanted(numbered: Sequence[tuple[Ready, int]], rows: Sequence[Any]) ->
 def _brought(batch: Iterable[Ready]) -> Kept:
     """The files that these documents come with."""
     found = list(batch)
-    originals = frozenset(one.prepared.document.content_hash for one in found if one.original is not None)
-    return Kept(originals, frozenset(image for one in found for image in one.prepared.figures))
+    originals = frozenset(ready.prepared.document.content_hash for ready in found if ready.original is not None)
+    return Kept(originals, frozenset(image for ready in found for image in ready.prepared.figures))
 
 
 def _lies_there(connection: Connection, document: Document) -> bool:
@@ -557,9 +573,9 @@ def _portions(many: Sequence[Item], chunks_of: Callable[[Item], int], most: int)
     """Each of about `most` chunks."""
     some: list[Item] = []
     held = 0
-    for one in many:
-        some.append(one)
-        held += 1 + chunks_of(one)
+    for item in many:
+        some.append(item)
+        held += 1 + chunks_of(item)
         if held >= most:
             yield some
             some, held = [], 0
@@ -568,12 +584,12 @@ def _portions(many: Sequence[Item], chunks_of: Callable[[Item], int], most: int)
 
 
 @contextmanager
-def explained(folder: Path) -> Iterator[None]:
-    """Turns the errors of SQLite, tantivy and the disk into words."""
+def explained(folder: Path, engine: Engine) -> Iterator[None]:
+    """Turns the errors of the database, tantivy and the disk into words."""
     try:
         yield
-    except DatabaseError as error:
-        raise explain_sql(error, folder.parent) from error
+    except DBAPIError as error:
+        raise explained_error(error, engine, folder.parent) from error
     except OSError as error:
         raise explain(error, Path(error.filename) if isinstance(error.filename, str) else folder) from error
     except ValueError as error:  # tantivy raises its own failures as ValueError

@@ -9,6 +9,7 @@ import ipaddress
 import os
 import platform
 import shutil
+import signal
 import socket
 import stat
 import sys
@@ -237,8 +238,16 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
     """Every finding, the most general first; changes nothing."""
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     yield Finding("versions", True, f"Refdesk {version('refdesk')}, Python {platform.python_version()}; {versions}")
+    yield desk.check_database()
     yield desk.check_embedder()
     yield from _models(desk)
+    if desk.redis is not None:
+        is_there = desk.redis.is_there()
+        text = "answers" if is_there else desk.redis.problem
+        yield Finding("Redis", is_there, text, "start it, or unset REFDESK_REDIS_URL; until then all goes on without")
+    if desk.config.files_url:
+        problem = desk.files_problem()
+        yield Finding("files", not problem, problem or f"reached at {desk.config.files_url}", "see docs/scaling.md")
     has_ocr = importlib.util.find_spec("rapidocr") is not None
     yield Finding(
         "OCR", True, "installed" if has_ocr else "not installed: scans cannot be read (pip install 'refdesk[ocr]')"
@@ -344,6 +353,7 @@ APP = "refdesk.serve.http.app:app"  # imported by uvicorn, so that other command
 PROTOCOL = "refdesk.serve.http.guard:BoundedProtocol"
 LOGGING = "refdesk.serve.http.observe"
 WORKERS = "refdesk.serve.http.app"
+ADDING = "refdesk.serve.worker"
 VARIABLE = "REFDESK_SERVE"
 BACKLOG = 2048  # as uvicorn's own
 GRACE_S = 5  # for open connections after Ctrl-C; streams are told to end at once
@@ -434,8 +444,8 @@ def listen(host: str, port: int, workers: int = 1) -> list[socket.socket]:
                 listening = [_bound(found, address, is_shared=True) for _ in range(workers)]
             else:
                 listening *= workers
-        for one in listening:
-            one.listen(BACKLOG)  # who comes at once waits until the program is loaded, and is not turned away
+        for listener in listening:
+            listener.listen(BACKLOG)  # who comes at once waits until the program is loaded, and is not turned away
     except OSError as error:
         raise UsageError(
             f"{host}:{port} cannot be used: {error.strerror or error}", hint="choose another --host or --port"
@@ -451,6 +461,44 @@ def _bound(found: Any, address: Any, *, is_shared: bool = False) -> socket.socke
     made.bind(address)
     made.set_inheritable(True)
     return made
+
+
+# `refdesk worker`: adds what is uploaded to any server of the library.
+
+MOST_AT_ONCE = 64  # documents
+
+
+def worker(
+    context: typer.Context,
+    concurrency: Annotated[
+        int, option("NUMBER", "Documents read at the same time; 0: one per core.", min=0, max=MOST_AT_ONCE)
+    ] = 0,
+    health: Annotated[
+        int | None, option("PORT", "Tell on this port whether it is alive; 0: a free one.", min=0, max=65535)
+    ] = None,
+    host: Annotated[str, option("ADDRESS", "Address to tell it on, with --health.")] = "127.0.0.1",
+) -> None:
+    """Add what is uploaded to the servers of this library, as one of any number of workers on any machine."""
+    import_module(LOGGING).set_up_logging(os.environ.get("REFDESK_LOG_LEVEL", "INFO").upper())
+    context.obj["settings"] |= {"ingest.workers": concurrency} if concurrency else {}
+    with desk_of(context) as desk:
+        adding = import_module(ADDING)
+        found = adding.UploadWorker(desk, is_one_of_many=True)
+        for number in (signal.SIGTERM, signal.SIGINT):  # a second one ends it at once; others take over
+            signal.signal(number, lambda number, _: (signal.signal(number, signal.SIG_DFL), found.stop()))
+        said = ""
+        if health is not None:
+            try:
+                said = f" Alive: http://{host}:{adding.tell_health(found, host, health).server_port}."
+            except OSError as error:
+                raise UsageError(
+                    f"{host}:{health} cannot be used: {error.strerror or error}",
+                    hint="choose another --health or --host",
+                ) from error
+        messages.print(
+            f"Adding what is uploaded to {escape(str(desk.folder))}.{said} Press Ctrl-C to stop.", soft_wrap=True
+        )
+        found.run()
 
 
 # `refdesk mcp`: the library as tools for a model, over stdio or HTTP.

@@ -53,6 +53,7 @@ ModeName = Annotated[
     str | None,
     option("MODE", "How the answer is checked: quick, standard or thorough; general asks the model alone.", "--mode"),
 ]
+ModelName = Annotated[str, option("MODEL", "The model that writes: one that llm.allowed names.", "--model")]
 Verbatim = Annotated[
     bool, typer.Option("--verbatim", help="Search for exactly these words: no spelling correction, no rewriting.")
 ]
@@ -70,6 +71,7 @@ def ask(
     k: TopK = None,
     level: LevelName = None,
     mode: ModeName = None,
+    model: ModelName = "",
     collection: Collection = None,
     document: DocumentNames = None,
     verbatim: Verbatim = False,
@@ -85,7 +87,8 @@ def ask(
 ) -> None:
     """Answer a question, with page and lines for every sentence. Exits with 3 if the documents do not say."""
     with desk_of(context) as desk:
-        options = {"level": level, "mode": mode, "collection": collection, "document": document, "verbatim": verbatim}
+        options: dict[str, Any] = {"level": level, "mode": mode, "model": model}
+        options |= {"collection": collection, "document": document, "verbatim": verbatim}
         answer = ask_once(desk, question, k=k, conversation_id=conversation, cache=not no_cache, **options)
         if as_json:
             print_json(answer.to_dict() | ({"trace": desk.trace(answer.id)} if trace else {}))
@@ -103,12 +106,14 @@ def chat(
     conversation: ConversationId = "",
     level: LevelName = None,
     mode: ModeName = None,
+    model: ModelName = "",
     collection: Collection = None,
     document: DocumentNames = None,
     verbatim: Verbatim = False,
 ) -> None:
     """Ask one question after another. Each may refer to earlier ones. Ctrl-C stops an answer, Ctrl-D quits."""
-    options = {"level": level, "mode": mode, "collection": collection, "document": document, "verbatim": verbatim}
+    options: dict[str, Any] = {"level": level, "mode": mode, "model": model}
+    options |= {"collection": collection, "document": document, "verbatim": verbatim}
     with desk_of(context) as desk:
         converse(desk, conversation, options)
 
@@ -120,7 +125,7 @@ def ask_once(desk: Refdesk, question: str, **options: Any) -> Answer:
 
 def open_page(desk: Refdesk, answer: Answer, marker: int) -> Path | None:
     """Writes the page that a citation stands on as an image, its lines marked, and opens it where there is a screen."""
-    cited = next((one for one in answer.citations if one.marker == marker), None)
+    cited = next((citation for citation in answer.citations if citation.marker == marker), None)
     if cited is None:
         messages.print(f"There is no citation {marker}.")
         return None
@@ -249,10 +254,10 @@ def _print_content(out: Console, desk: Refdesk, answer: Answer) -> None:
     if answer.model != EXTRACTIVE:
         out.print(_marked(content, claims, 0, len(content)))
         return
-    chunks = (answer.citations[one.citations[0]].chunk_id if one.citations else 0 for one in claims)
+    chunks = (answer.citations[claim.citations[0]].chunk_id if claim.citations else 0 for claim in claims)
     rows = rows_of(desk, [(one.text, chunk_id) for one, chunk_id in zip(claims, chunks, strict=True)])
     end = 0
-    for part in laid_out(content, [(one.start, one.end) for one in claims], rows):
+    for part in laid_out(content, [(claim.start, claim.end) for claim in claims], rows):
         if content.count("\n", end, part.start) > 1:
             out.print()
         end = part.end
@@ -343,8 +348,8 @@ def _same_quotes(citations: Sequence[Citation]) -> list[list[Citation]]:
     The cells of a row are cited one by one; their row is shown once.
     """
     found: dict[tuple[str, int, str], list[Citation]] = {}
-    for one in citations:
-        found.setdefault((one.document_id, one.page, one.quote), []).append(one)
+    for citation in citations:
+        found.setdefault((citation.document_id, citation.page, citation.quote), []).append(citation)
     return list(found.values())
 
 
@@ -355,7 +360,9 @@ def _remarks(answer: Answer) -> list[RenderableType]:
     if answer.route == "needs_retrieval":
         score = f" ({answer.confidence.score:.2f}){reason}"
         lines.append(styled((f"{level} confidence", _LEVELS[level]), (score, "dim")))
-    lines += [styled(("the sources differ:", "yellow"), f" {one.text}") for one in answer.sufficiency.conflicts]
+    lines += [
+        styled(("the sources differ:", "yellow"), f" {conflict.text}") for conflict in answer.sufficiency.conflicts
+    ]
     if answer.is_answered and answer.sufficiency.missing_aspects:
         lines.append(styled(("not covered:", "yellow"), f" {', '.join(answer.sufficiency.missing_aspects)}"))
     if answer.verification.status in ("disputed", "failed", "reconciled"):
@@ -377,13 +384,13 @@ def show_trace(out: Console, trace: Mapping[str, Any]) -> None:
     Then what was looked at, the best first.
     """
     table = show.table("stage", "ms", "in", "out", right=("ms",))
-    for one in trace["stages"]:
-        name = f"{'  ' * one['depth']}{one['name']}"
-        if one["skipped"] and not one["error"]:
-            table.add_row(styled((name, "dim")), "", styled((f"skipped: {one['skipped']}", "dim")), "")
+    for stage in trace["stages"]:
+        name = f"{'  ' * stage['depth']}{stage['name']}"
+        if stage["skipped"] and not stage["error"]:
+            table.add_row(styled((name, "dim")), "", styled((f"skipped: {stage['skipped']}", "dim")), "")
         else:
-            result = styled((one["error"], "red")) if one["error"] else _pairs(one["output"])
-            table.add_row(styled(name), f"{one['took_ms']:.1f}", _pairs(one["input"]), result)
+            result = styled((stage["error"], "red")) if stage["error"] else _pairs(stage["output"])
+            table.add_row(styled(name), f"{stage['took_ms']:.1f}", _pairs(stage["input"]), result)
     out.print(table)
     if trace["passages"]:
         out.print()
@@ -393,11 +400,11 @@ def show_trace(out: Console, trace: Mapping[str, Any]) -> None:
 def _looked_at(passages: Sequence[Mapping[str, Any]]) -> Table:
     numbers = ("page", "words", "meaning", "score")
     table = show.table("passage", *numbers, "use", right=numbers)
-    for one in passages:
-        place = " › ".join([one["document_name"], *one["heading_path"][-1:]])
-        scores = (f"{one['lexical_score']:.1f}", f"{one['cosine']:.2f}", f"{one['score']:.2f}")
-        style = "dim" if one["use"] in ("kept", "dropped") else None
-        table.add_row(styled(place), str(one["page"]), *scores, one["use"], style=style)
+    for passage in passages:
+        place = " › ".join([passage["document_name"], *passage["heading_path"][-1:]])
+        scores = (f"{passage['lexical_score']:.1f}", f"{passage['cosine']:.2f}", f"{passage['score']:.2f}")
+        style = "dim" if passage["use"] in ("kept", "dropped") else None
+        table.add_row(styled(place), str(passage["page"]), *scores, passage["use"], style=style)
     return table
 
 
@@ -426,4 +433,4 @@ def run_demo(desk: Refdesk, out: Console, messages: Console, documents: Path | N
         show_answer(out, desk, desk.ask_sync(question, collection=EXAMPLES, cache=False))
     # As it was called: after `make demo` the program is .venv/bin/refdesk.
     out.print(f'\nNow ask your own:  {escape(sys.argv[0])} --library {escape(str(desk.folder))} ask "…"')
-    return 1 if any(one.outcome == "failed" for one in results) else 0
+    return 1 if any(result.outcome == "failed" for result in results) else 0

@@ -23,7 +23,7 @@ from refdesk.errors import LibraryError, UsageError
 from refdesk.models import PROVIDERS, Provider
 from refdesk.ports import ModelRole
 from refdesk.serve.cli import show
-from refdesk.serve.cli.admin import examine, keys_app, mcp, serve, settings_app
+from refdesk.serve.cli.admin import examine, keys_app, mcp, serve, settings_app, worker
 from refdesk.serve.cli.ask import ask, chat, run_demo
 from refdesk.serve.cli.main import DONE, FAILED, NOTHING, app, main, pairs
 from refdesk.serve.cli.show import (
@@ -44,6 +44,7 @@ from refdesk.serve.cli.show import (
     table,
     tell,
 )
+from refdesk.serve.cli.sources import airtable, import_chunks, summarise, tree
 from refdesk.types import Document
 
 # --- `refdesk model`: which models are connected, and how is one? -----------------------------------------------------
@@ -122,7 +123,7 @@ def list_models(
     elif not state["roles"]:
         messages.print("No model is connected. Connect one: refdesk model connect")
     else:
-        known = {one["name"]: one for one in state["providers"]}
+        known = {provider["name"]: provider for provider in state["providers"]}
         rows = table("role", "model", "address", "key")
         for role, names in state["roles"].items():
             for place, one in enumerate(names):
@@ -299,9 +300,9 @@ def _say(done: str, documents: list[Document], as_json: bool) -> None:
     if as_json:
         print_json(documents)
         return
-    for one in documents:
-        place = f" to {escape(one.collection)}" if done == "moved" else ""
-        out.print(f"{done} {escape(one.name)}{place}")
+    for document in documents:
+        place = f" to {escape(document.collection)}" if done == "moved" else ""
+        out.print(f"{done} {escape(document.name)}{place}")
 
 
 __all__ = ["app", "main"]
@@ -309,6 +310,7 @@ __all__ = ["app", "main"]
 app.command()(ask)
 app.command()(chat)
 app.command()(serve)
+app.command()(worker)
 app.command()(mcp)
 app.add_typer(settings_app, name="settings")
 app.add_typer(keys_app, name="keys")
@@ -361,10 +363,10 @@ def add(
             messages.print("Stopped. Finished documents are in the library, the rest is not.")
             raise typer.Exit(130) from None
     if as_json:
-        print_json([one.to_dict() for one in results])
+        print_json([result.to_dict() for result in results])
     else:
         show.added(out, results)
-    raise typer.Exit(FAILED if any(one.outcome == "failed" for one in results) else DONE)
+    raise typer.Exit(FAILED if any(result.outcome == "failed" for result in results) else DONE)
 
 
 @app.command()
@@ -440,9 +442,9 @@ def show_document(
     with desk_of(context) as desk:
         document = desk.document(name)
         if tables:
-            understood = [one for one in desk.tables(document.id) if page in (None, one.page)]
+            understood = [table for table in desk.tables(document.id) if page in (None, table.page)]
             if as_json:
-                print_json([one.to_dict() for one in understood])
+                print_json([stored_table.to_dict() for stored_table in understood])
             else:
                 show.tables(out, understood)
         elif image is not None:
@@ -466,6 +468,10 @@ def show_document(
             show.document(out, document)
 
 
+app.command("import")(import_chunks)
+app.command()(airtable)
+app.command()(summarise)
+app.command()(tree)
 app.command()(rename)
 app.command()(move)
 app.command()(remove)
@@ -503,8 +509,8 @@ def backup(context: typer.Context, file: Annotated[Path, argument("FILE", "The f
     with desk_of(context) as desk:
         written = desk.backup(file, on_damage=damaged.append)
     messages.print(f"Saved to {escape(str(written))} ({written.stat().st_size / 1e6:.1f} MB).")
-    for one in damaged:
-        messages.print(f"damaged  {escape(one)}: the backup does not have its original", soft_wrap=True)
+    for name in damaged:
+        messages.print(f"damaged  {escape(name)}: the backup does not have its original", soft_wrap=True)
     raise typer.Exit(FAILED if damaged else DONE)
 
 
@@ -517,6 +523,18 @@ def restore(
     """Restore a library from a backup."""
     folder = Refdesk.restore(file, context.obj["library"], replace=replace)
     messages.print(f"Restored to {escape(str(folder))}.")
+
+
+@app.command()
+def migrate(
+    context: typer.Context,
+    to: Annotated[str, option("TARGET", "postgresql://user:password@host/database, or a folder.")],
+) -> None:
+    """Copy the library into PostgreSQL, or out of it. Nothing is embedded again; run it again to go on."""
+    with desk_of(context) as desk, CountProgress(messages, "copying", "rows") as progress:
+        rows = desk.migrate(to, progress.update)
+    counted = f"{rows['documents']} documents, {rows['chunks']} chunks, {rows['vectors']} vectors"
+    messages.print(f"Copied and compared: {counted}.")
 
 
 @app.command()

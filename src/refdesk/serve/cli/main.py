@@ -24,8 +24,13 @@ LISTED = {
     "ask": "Answer a question, with page and lines for every sentence.",
     "chat": "Ask one question after another.",
     "serve": "Serve the library over HTTP.",
+    "worker": "Add what is uploaded to the servers of this library, as one of any number of workers on any machine.",
     "mcp": "Offer the library to models as tools (Model Context Protocol), over stdio.",
     "add": "Add files and folders.",
+    "import": "Import chunks that another program made, as JSONL.",
+    "airtable": "Add the records of an Airtable table as chunks; later only what was changed.",
+    "summarise": "Let a model sum up every chunk for surveys.",
+    "tree": "Sum up sections, documents and groups of documents.",
     "search": "Find the passages that match best, with page and lines.",
     "list": "List the documents.",
     "show": "Show a document, one of its pages, its chunks, or its tables.",
@@ -36,6 +41,7 @@ LISTED = {
     "reindex": "Rebuild the search indexes.",
     "backup": "Write the whole library to one file.",
     "restore": "Restore a library from a backup.",
+    "migrate": "Copy the library into PostgreSQL, or out of it.",
     "demo": "Add the example documents and ask three questions about them.",
     "settings": "Show the settings of this library, or change them.",
     "keys": "Manage the keys to the library over the network.",
@@ -61,7 +67,7 @@ class Commands(TyperGroup):
         limit = formatter.width - 6 - max(map(len, LISTED))  # as click counts it
         listed = [TyperCommand(name, help=text) for name, text in LISTED.items()]
         with formatter.section("Commands"):
-            formatter.write_dl([(str(one.name), one.get_short_help_str(limit)) for one in listed])
+            formatter.write_dl([(str(command.name), command.get_short_help_str(limit)) for command in listed])
 
 
 def _imported() -> dict[str, Any]:

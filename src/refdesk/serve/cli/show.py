@@ -80,7 +80,7 @@ def table(*names: str, right: Sequence[str] = (), whole: Sequence[str] = ()) -> 
 
 def added(out: Console, results: Sequence[Added]) -> None:
     """One line that sums up; the failures, with reasons, have been shown as they happened."""
-    counts = Counter(one.outcome for one in results)
+    counts = Counter(result.outcome for result in results)
     out.print(", ".join(f"{counts[name]} {name}" for name in _OUTCOMES if counts[name]) or "nothing to add")
 
 
@@ -118,13 +118,13 @@ def best_sentences(text: str, chunk: Chunk, language: str = "en", most: int = _Q
         shared = len(wanted.intersection(terms(quote, language)))
         scored.append((quote in headings, -shared, place, quote))
     scored.sort()
-    best = [one for one in scored[:most] if one[1] < 0 and not one[0]] or scored[:1]
+    best = [row for row in scored[:most] if row[1] < 0 and not row[0]] or scored[:1]
     return [quote for _, _, _, quote in sorted(best, key=lambda one: one[2])]
 
 
 def documents(out: Console, found: Sequence[Document]) -> None:
     """A table, then the reasons of those that failed; the collection is named where there are several."""
-    several = len({one.collection for one in found}) > 1
+    several = len({stored_table.collection for stored_table in found}) > 1
     facts = ("format", "pages", "chunks", "status")
     columns = ("id", "name", *(["collection"] if several else []), *facts)
     rows = table(*columns, right=("pages", "chunks"), whole=("id", *facts))
@@ -139,9 +139,9 @@ def documents(out: Console, found: Sequence[Document]) -> None:
             out.print(styled((label, "red"), f"  {one.name}: {one.error}"))
 
 
-def document(out: Console, one: Document) -> None:
+def document(out: Console, document: Document) -> None:
     rows = table()
-    for name, value in one.to_dict().items():
+    for name, value in document.to_dict().items():
         if value not in ("", None, (), {}, []):
             shown = "; ".join(value) if isinstance(value, (tuple, list)) else str(value)
             if isinstance(value, dict):
@@ -151,21 +151,28 @@ def document(out: Console, one: Document) -> None:
 
 
 def chunks(out: Console, found: Sequence[Chunk]) -> None:
-    for one in found:
-        head = f"  {one.kind}, {pages(one.pages)}, {one.token_count} tokens"
-        path = (("  " + " › ".join(one.heading_path), "dim"),) if one.heading_path else ()
-        out.print(styled((str(one.sequence), "bold"), head, *path))
-        out.print(styled(one.text, "\n", lines=True))
+    for stored_table in found:
+        head = f"  {stored_table.kind}, {pages(stored_table.pages)}, {stored_table.token_count} tokens"
+        path = (("  " + " › ".join(stored_table.heading_path), "dim"),) if stored_table.heading_path else ()
+        out.print(styled((str(stored_table.sequence), "bold"), head, *path))
+        out.print(styled(stored_table.text, "\n", lines=True))
 
 
 def tables(out: Console, found: Sequence[StoredTable]) -> None:
     """Of each its place, size, caption, and what the head of each column says; nothing of its cells."""
-    for one in found:
-        rows, columns = one.row_count - one.head_rows, one.column_count
-        facts = [f"page {one.page}", f"{rows:,} {'row' if rows == 1 else 'rows'}", f"{columns} columns"]
-        facts += [f"in {one.scale}s"] if one.scale else []
-        out.print(styled((str(one.number), "bold"), f"  {', '.join(facts)}", (f"  {one.caption}", "dim"), lines=True))
-        for head in one.heads:
+    for stored_table in found:
+        rows, columns = stored_table.row_count - stored_table.head_rows, stored_table.column_count
+        facts = [f"page {stored_table.page}", f"{rows:,} {'row' if rows == 1 else 'rows'}", f"{columns} columns"]
+        facts += [f"in {stored_table.scale}s"] if stored_table.scale else []
+        out.print(
+            styled(
+                (str(stored_table.number), "bold"),
+                f"  {', '.join(facts)}",
+                (f"  {stored_table.caption}", "dim"),
+                lines=True,
+            )
+        )
+        for head in stored_table.heads:
             said = " › ".join(head.path) or "(no name)"
             more = ", ".join(filter(None, (head.measure.unit, head.measure.scale, head.measure.period)))
             _indented(out, styled(said, (f"  {more}" if more else "", "dim")))
@@ -225,18 +232,18 @@ class AddProgress(_Progress):
         for task, (done, total, more) in zip(self._tasks, rows, strict=True):
             self._bars.update(task, completed=done, total=total, more=more)
 
-    def added(self, one: Added) -> None:
+    def added(self, added: Added) -> None:
         if self._quiet:
             return
-        if one.outcome == "failed":
-            self._console.print(styled(("failed", "red"), f"    {one.name}: {one.reason}"), soft_wrap=True)
-        elif one.reason:
-            self._console.print(styled((one.outcome, "dim"), f" {one.name}: {one.reason}"), soft_wrap=True)
-        for note in one.document.notes if one.document and one.outcome in ("added", "replaced") else ():
-            self._console.print(styled(("note", "yellow"), f"      {one.name}: {note}"), soft_wrap=True)
+        if added.outcome == "failed":
+            self._console.print(styled(("failed", "red"), f"    {added.name}: {added.reason}"), soft_wrap=True)
+        elif added.reason:
+            self._console.print(styled((added.outcome, "dim"), f" {added.name}: {added.reason}"), soft_wrap=True)
+        for note in added.document.notes if added.document and added.outcome in ("added", "replaced") else ():
+            self._console.print(styled(("note", "yellow"), f"      {added.name}: {note}"), soft_wrap=True)
 
     def round_done(self, results: Sequence[Added]) -> None:
-        counts = Counter(one.outcome for one in results)
+        counts = Counter(result.outcome for result in results)
         summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
         if summary and not self._quiet:
             self._console.print(f"{time.strftime('%H:%M:%S')}  {summary}")

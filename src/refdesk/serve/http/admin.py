@@ -92,7 +92,10 @@ def sign_out(request: Request, service: Serving) -> Response:
 def me(desk: Desk) -> Response:
     caller = desk.caller
     may = {name: caller.may(name) for name in shapes.RIGHTS}
-    return reply(asdict(caller) | {"signed_in": bool(caller.id), "may": may, "model": desk.has_model})
+    return reply(
+        asdict(caller)
+        | {"signed_in": bool(caller.id), "may": may, "model": desk.has_model, "models": desk.allowed_models()}
+    )
 
 
 # Settings and presets, for admins
@@ -188,7 +191,7 @@ async def healthz() -> Response:
     responses=returns(shapes.Readiness) | returns(shapes.Readiness, 503, "It cannot answer now"),
 )
 def readyz(service: Serving, caller: Perhaps) -> Response:
-    """Details are for admins of the whole library."""
+    """Details are for admins of the whole library. `degraded` names what is away and can be done without."""
     desk = service.desk
     try:
         if service.streams.is_stopping:
@@ -198,8 +201,15 @@ def readyz(service: Serving, caller: Perhaps) -> Response:
         reason = error.sentence if isinstance(error, RefdeskError) else f"the database does not answer: {error}"
         logger.warning("not ready: %s", reason)
         return reply({"status": "not ready"} | _details(caller, {"reason": reason}), 503)
-    found = {"version": __version__, "chunks": desk.chunk_count, "process": os.getpid(), "generation": state.generation}
-    return reply({"status": "ready"} | _details(caller, found))
+    found: dict[str, Any] = {"version": __version__, "chunks": desk.chunk_count, "process": os.getpid()}
+    found["generation"] = state.generation
+    away: dict[str, str] = {}  # questions are answered all the same
+    if desk.redis is not None and not desk.redis.is_there():
+        away["redis"] = desk.redis.problem
+    if problem := desk.files_problem():
+        away["files"] = problem
+    ready: dict[str, Any] = {"status": "ready"} | ({"degraded": list(away)} if away else {})
+    return reply(ready | _details(caller, found | away))
 
 
 def _details(caller: Caller | None, details: dict[str, Any]) -> dict[str, Any]:
@@ -209,4 +219,5 @@ def _details(caller: Caller | None, details: dict[str, Any]) -> dict[str, Any]:
 @health_routes.get("/metrics", summary="Metrics for Prometheus", responses=FIGURES)
 def metrics(service: Serving, desk: Desk) -> Response:
     desk.require("analytics")
+    service.figures.waiting.set(service.desk.jobs.waiting())
     return Response(service.figures.text(), media_type=CONTENT_TYPE)

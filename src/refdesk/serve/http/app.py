@@ -37,6 +37,8 @@ from refdesk.serve.http import admin, asking, documents, openai, page
 from refdesk.serve.http.guard import SILENCE_S, Guard, Limits, Service
 from refdesk.serve.http.observe import Figures, Observe, add_handlers, make_spans, set_up_logging
 from refdesk.serve.http.openapi import describe
+from refdesk.serve.http.shared import SqlCounts
+from refdesk.serve.http.shared_redis import Presence, RedisCounts, RedisEvents
 from refdesk.serve.http.sse import Streams, Waits
 
 # Stages that compute take turns at one interpreter lock: more threads finish no sooner and hold up those who stream.
@@ -60,7 +62,12 @@ def create_app(
     key. `shared`: a folder of all processes that serve the same library, for the limits of a key. `waits` and
     `silence_s`: for how long a reader who has left, and a body that does not come, are waited for.
     """
-    service = Service(desk, limits=Limits(shared), streams=Streams(shared, waits), spans=make_spans())
+    presence = None if desk.redis is None else Presence(desk.redis)
+    limits, streams = Limits(shared), Streams(shared, waits)
+    if presence is not None:  # of many machines
+        limits = Limits(RedisCounts(presence, SqlCounts(shared)))
+        streams = Streams(RedisEvents(presence), waits)
+    service = Service(desk, limits=limits, streams=streams, spans=make_spans())
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -74,6 +81,8 @@ def create_app(
             await desk.aclose()
             if service.spans is not None:
                 await asyncio.to_thread(service.spans.close)
+            if presence is not None:
+                await asyncio.to_thread(presence.close)
             on_end()
 
     app = FastAPI(
@@ -168,7 +177,7 @@ class Workers(Multiprocess):
     def __init__(self, config: Config, sockets: Sequence[socket.socket]) -> None:
         super().__init__(config, [])
         self.processes_num = 1  # on each socket
-        self._listening: list[tuple[socket.socket, list[Process]]] = [(one, []) for one in sockets]
+        self._listening: list[tuple[socket.socket, list[Process]]] = [(socket, []) for socket in sockets]
         self._asked: WeakKeyDictionary[Process, float] = WeakKeyDictionary()  # since when each owes a sign of life
 
     def _each(self, step: Callable[[], None]) -> None:
@@ -186,10 +195,10 @@ class Workers(Multiprocess):
         that was killed after it was asked; meanwhile another one that dies is not replaced, and no signal is heard.
         """
         for _, processes in self._listening:
-            for one in processes:
-                if one.process.is_alive() and not self._is_heard(one):
-                    one.process.kill()
-                    one.process.join()
+            for process in processes:
+                if process.process.is_alive() and not self._is_heard(process):
+                    process.process.kill()
+                    process.process.join()
         self._each(self._replace_ended)
 
     def _is_heard(self, process: Process) -> bool:
@@ -206,7 +215,7 @@ class Workers(Multiprocess):
         return time.monotonic() - self._asked[process] < self.config.timeout_worker_healthcheck
 
     def _replace_ended(self) -> None:
-        if not all(one.process.is_alive() for one in self.processes):
+        if not all(process.process.is_alive() for process in self.processes):
             super().keep_subprocess_alive()
 
     def restart_all(self) -> None:

@@ -46,6 +46,7 @@ EVENTS = returns_events(
     error=shapes.ErrorEvent,
 )
 LOOK_S = 0.2
+LONGEST_NAME = 200  # characters
 LastEvent = Annotated[
     str, Header(alias="Last-Event-ID", description="The id of the last event received; the stream continues after it.")
 ]
@@ -55,7 +56,7 @@ LastEvent = Annotated[
 async def query(request: Request, service: Serving, desk: Desk, body: requests.QueryRequest) -> Response:
     """Answers from the documents. Has the keys of `Answer` and those of other systems."""
     answer = await ask_once(request, service, desk, body.text, body.options())
-    return reply(answer_shape(answer))
+    return reply(await in_thread(answer_shape, answer, desk.label))
 
 
 @ask_routes.post("/query/clear-cache", **about("Clear the cache of answers", shapes.Cleared))
@@ -68,7 +69,8 @@ def clear_cache(desk: Desk) -> Response:
 async def chat(request: Request, service: Serving, desk: Desk, body: requests.ChatRequest) -> Response:
     """The same in a conversation: the one named, or a new one, whose id is in the answer."""
     options = in_conversation(body.options(), new_id())
-    return reply(answer_shape(await ask_once(request, service, desk, body.text, options)))
+    answer = await ask_once(request, service, desk, body.text, options)
+    return reply(await in_thread(answer_shape, answer, desk.label))
 
 
 @ask_routes.post("/chat/stream", summary="Ask, and stream the answer", responses=EVENTS | failures(404))
@@ -78,30 +80,33 @@ async def chat_stream(
     """Events: thinking, sources, content, verification, replace, then done or error. See docs/http.md."""
     own_id = new_id()
     if not last_event_id:
-        return await _stream(request, service, desk, body.text, in_conversation(body.options(), own_id), own_id)
-    if found := service.streams.find(last_event_id, desk.caller.id):
+        return await _stream(request, service, desk, body, in_conversation(body.options(), own_id), own_id)
+    if found := await service.streams.find(last_event_id, desk.caller.id):
         return EventResponse(*found)
     lost = last_event_id.rpartition("-")[0]
     options = in_conversation(body.options(), lost)
     answer = await _finished_elsewhere(service, desk, body.text, options["conversation_id"], lost)
     if answer is None:
-        return await _stream(request, service, desk, body.text, options, own_id, is_again=True)
-    return EventResponse(service.streams.begin(desk.caller.id, _replayed(answer), request.state.request_id))
+        return await _stream(request, service, desk, body, options, own_id, is_again=True)
+    again = service.streams.begin(
+        desk.caller.id, _replayed(answer, desk), request.state.request_id, is_enveloped=body.envelope
+    )
+    return EventResponse(again)
 
 
 async def _stream(
     request: Request,
     service: Service,
     desk: CallerDesk,
-    text: str,
+    body: requests.ChatRequest,
     options: dict[str, Any],
     own_id: str,
     is_again: bool = False,
 ) -> Response:
-    events, end = await begin_stream(service, desk, text, options)
+    events, end = await begin_stream(service, desk, body.text, options)
     named = named_events(request, service, events, is_again)
-    topic = (str(options["conversation_id"]), text)
-    return EventResponse(service.streams.begin(desk.caller.id, named, request.state.request_id, end, own_id, topic))
+    topic, about_it = (str(options["conversation_id"]), body.text), (request.state.request_id, end, own_id)
+    return EventResponse(service.streams.begin(desk.caller.id, named, *about_it, topic, is_enveloped=body.envelope))
 
 
 async def _finished_elsewhere(
@@ -135,9 +140,9 @@ def _finished(desk: CallerDesk, text: str, conversation_id: str, since: float | 
     return None
 
 
-async def _replayed(answer: Answer) -> AsyncGenerator[Named, None]:
+async def _replayed(answer: Answer, desk: CallerDesk) -> AsyncGenerator[Named, None]:
     yield "replace", {"content": answer.content, "reason": "finished"}
-    yield "done", _done(answer)
+    yield "done", await in_thread(_done, answer, desk.label)
 
 
 # what /v1 shares
@@ -164,7 +169,7 @@ async def begin_stream(
     service: Service, desk: CallerDesk, text: str, options: dict[str, Any]
 ) -> tuple[AsyncGenerator[Event, None], Callable[[], None]]:
     """The same, and what to call after the last event: until then it counts as one of the caller's questions."""
-    end = service.limits.begin(desk.caller, await in_thread(lambda: desk.settings))
+    end = await in_thread(lambda: service.limits.begin(desk.caller, desk.settings))
     try:
         return await begin(service, desk, text, options), end
     except BaseException:
@@ -178,9 +183,12 @@ def in_conversation(options: dict[str, Any], new: str) -> dict[str, Any]:
 
 
 async def ask_once(request: Request, service: Service, desk: CallerDesk, text: str, options: dict[str, Any]) -> Answer:
-    with service.limits.asking(desk.caller, await in_thread(lambda: desk.settings)):
+    end = await in_thread(lambda: service.limits.begin(desk.caller, desk.settings))
+    try:
         events = await begin(service, desk, text, options)
         return await unless_disconnected(request, service.streams, collected(counted(request, service, events)))
+    finally:
+        end()
 
 
 async def unless_disconnected(request: Request, streams: Streams, work: Coroutine[Any, Any, Answer]) -> Answer:
@@ -237,9 +245,9 @@ async def named_events(
             if isinstance(event, Content):  # the one that comes a hundred times
                 yield "content", {"token": event.token}
             elif isinstance(event, Sources):
-                yield "sources", {"citations": [citation_shape(one) for one in event.citations]}
+                yield "sources", {"citations": [citation_shape(citation) for citation in event.citations]}
             elif isinstance(event, Done):
-                yield "done", _done(event.answer)
+                yield "done", await in_thread(_done, event.answer, service.desk.label)
             elif isinstance(event, Failed):
                 yield "error", problem(event.error, request.state.request_id) | {"trace_id": event.trace_id}
             else:
@@ -247,8 +255,8 @@ async def named_events(
                 yield fields["type"], fields["data"]
 
 
-def _done(answer: Answer) -> dict[str, Any]:
-    return {"answer": answer_shape(answer), "traceUrl": f"/api/traces/{answer.trace_id}"}
+def _done(answer: Answer, label: Callable[[str], str]) -> dict[str, Any]:
+    return {"answer": answer_shape(answer, label), "traceUrl": f"/api/traces/{answer.trace_id}"}
 
 
 # An answer with the keys of other designs (see responses.py)
@@ -257,19 +265,25 @@ SNIPPET = 200  # characters (seed 001)
 REFUSED = "none"  # the model of an answer for which nothing was found that is worth reading
 NO_MODEL = (REFUSED, "extractive")
 # Of a citation, what says where its chunk is.
-CHUNK = ("doc_name", "chunk_id", "chunk_sequence", "page_number", "snippet", "relevance_score", "similarity_score")
+CHUNK = (
+    *("doc_name", "doc_id", "chunk_id", "chunk_sequence", "page_number", "snippet", "url"),
+    *("relevance_score", "similarity_score", "support_score"),
+)
 
 
-def answer_shape(answer: Answer) -> dict[str, Any]:
-    """`Answer`, with the keys of /api/query (seeds 000, 002, 003) and of RAGResponse (seed 001)."""
+def answer_shape(answer: Answer, label: Callable[[str], str]) -> dict[str, Any]:
+    """`Answer`, with the keys of /api/query (seeds 000, 002, 003) and of RAGResponse (seed 001).
+
+    `label` gives the name that is shown for a collection.
+    """
     own = answer.to_dict()
     own["citations"] = [citation_shape(one) for one in answer.citations]
-    own["sources"] = [_source(source, own["citations"]) for source in own["sources"]]
+    own["sources"] = [one for source in own["sources"] for one in _chunks(source, own["citations"])]
     own["metrics"] = _metrics(answer)
     own["confidence"]["label"] = answer.confidence.level.capitalize()
     return own | {
         "answer": answer.content,
-        "relatedDocs": _related_docs(answer),
+        "relatedDocs": _related_docs(answer, label),
         "metadata": _metadata(answer),
         "query_id": answer.id,
         "session_id": answer.conversation_id,
@@ -284,6 +298,7 @@ def citation_shape(cited: Citation) -> dict[str, Any]:
     return cited.to_dict() | {
         **dict.fromkeys(("doc_id", "docId"), cited.document_id),
         **dict.fromkeys(("doc_name", "title"), cited.document_name),
+        "label": f"[{cited.marker}]",
         "section": " > ".join(cited.heading_path),
         "similarity": cited.similarity_score,
         "score": cited.relevance_score,
@@ -306,28 +321,38 @@ def _around(boxes: tuple[Box, ...]) -> dict[str, float] | None:
     return {"x": left, "y": top, "width": right - left, "height": bottom - top}
 
 
-def _source(source: dict[str, Any], citations: list[dict[str, Any]]) -> dict[str, Any]:
-    """A cited document with its first cited chunk as seeds 000 and 001 say it; `chunks` has all of them."""
-    cited = {one["chunk_id"]: one for one in reversed(citations) if one["document_id"] == source["document_id"]}
-    found = sorted(cited.values(), key=lambda one: int(one["marker"]))
-    chunks = [{name: one[name] for name in CHUNK} | {"heading_path": one["section"]} for one in found]
-    url = next((one["url"] for one in cited.values() if one["url"]), "")
-    return source | (chunks[0] if chunks else {}) | {"doc_id": source["document_id"], "url": url, "chunks": chunks}
+def _chunks(source: dict[str, Any], citations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """An entry for each chunk of a document that is cited, as seeds 000 and 001 have it; one for a document without."""
+    cited: dict[int, list[dict[str, Any]]] = {}
+    for one in citations:
+        if one["document_id"] == source["document_id"]:
+            cited.setdefault(one["chunk_id"], []).append(one)
+    return [
+        source
+        | {name: own[0][name] for name in CHUNK}
+        | {
+            "heading_path": own[0]["section"],
+            "markers": sorted({one["marker"] for one in own}),
+            "pages": sorted({one["page"] for one in own} | {box["page"] for one in own for box in one["boxes"]}),
+            "support_score": max(one["support_score"] for one in own),
+        }
+        for own in cited.values()
+    ] or [source | {"doc_id": source["document_id"], "doc_name": source["document_name"]}]
 
 
-def _related_docs(answer: Answer) -> list[dict[str, Any]]:
+def _related_docs(answer: Answer, label: Callable[[str], str]) -> list[dict[str, Any]]:
     """The documents of all chunks that were read, cited or not (seed 002); none where nothing was worth reading."""
     if answer.model == REFUSED:
         return []
     return [
         {
-            "docId": one.document_id,
-            "document_id": one.document_id,
-            "document_name": one.document_name,
-            "title": one.title or one.document_name,
-            "category": one.collection,
+            "docId": source.document_id,
+            "document_id": source.document_id,
+            "document_name": source.document_name,
+            "title": source.title or source.document_name,
+            "category": label(source.collection),
         }
-        for one in (*answer.sources, *answer.related_documents)
+        for source in (*answer.sources, *answer.related_documents)
     ]
 
 
@@ -353,7 +378,7 @@ def _metadata(answer: Answer) -> dict[str, Any]:
     usage = answer.usage
     return {
         "chunksRetrieved": 0 if answer.model == REFUSED else int(answer.metrics.get("chunks_retrieved", 0)),
-        "chunksUsed": len({one.chunk_id for one in answer.citations}),
+        "chunksUsed": len({citation.chunk_id for citation in answer.citations}),
         "model": None if answer.model in NO_MODEL else answer.model,
         "processingTimeMs": answer.metrics.get("total_ms", 0.0),
         "usage": {"promptTokens": usage.prompt_tokens, "completionTokens": usage.completion_tokens},
@@ -375,7 +400,7 @@ async def search(service: Serving, desk: Desk, body: requests.SearchRequest) -> 
     # A key's searches take turns, so that other keys do not wait.
     async with service.limits.turn(desk.caller) if desk.caller.id else nullcontext():
         hits = await asyncio.to_thread(desk.search, body.text, k=body.k, method=body.method, **body.scope())
-    return reply({"query": body.text, "method": body.method, "hits": [hit_shape(one) for one in hits]})
+    return reply({"query": body.text, "method": body.method, "hits": [hit_shape(hit) for hit in hits]})
 
 
 @ask_routes.get("/search", **about("Search, with a plain address", shapes.SearchResult, 404))
@@ -397,6 +422,19 @@ async def search_address(
     return await search(service, desk, wanted)
 
 
+@ask_routes.get("/graph", **about("What stands beside an entity", shapes.Neighbourhood, 404))
+async def graph(
+    desk: Desk,
+    entity: Annotated[str, Query(max_length=LONGEST_NAME, description="A name; empty: what is named most.")] = "",
+    collection: Annotated[Several, Query(description="Only these and those inside them; repeatable.")] = None,
+    limit: Annotated[int, Query(ge=1, le=100, description="How many neighbours.")] = 20,
+) -> Response:
+    """Names that stand in one sentence with it, each with a sentence that proves it."""
+    found = await asyncio.to_thread(desk.graph, entity, collection=collection, most=limit)
+    edges = [edge | {"citation": citation_shape(edge["citation"])} for edge in found["edges"]]
+    return reply(found | {"edges": edges})
+
+
 def hit_shape(hit: Hit) -> dict[str, Any]:
     """`Hit`, with the places of its lines and the addresses of its page."""
     document, chunk = hit.document, hit.chunk
@@ -406,8 +444,8 @@ def hit_shape(hit: Hit) -> dict[str, Any]:
         "title": document.title,
         "date": document.date,
         "lines": [
-            {"start": one.start, "end": one.end, "page": one.page, "box": one.box and one.box.to_dict()}
-            for one in chunk.spans
+            {"start": span.start, "end": span.end, "page": span.page, "box": span.box and span.box.to_dict()}
+            for span in chunk.spans
         ],
         "page_text": f"{place}/text",
         "page_image": f"{place}/image{_marked(hit)}" if document.format in WITH_IMAGES else None,
@@ -417,7 +455,7 @@ def hit_shape(hit: Hit) -> dict[str, Any]:
 
 def _marked(hit: Hit) -> str:
     """`?boxes=…` that marks its lines on the page; empty if there are too many for an address."""
-    boxes = [[one.x, one.y, one.width, one.height] for one in hit.boxes if one.page == hit.page]
+    boxes = [[box.x, box.y, box.width, box.height] for box in hit.boxes if box.page == hit.page]
     text = orjson.dumps(boxes).decode()
     return f"?boxes={quote(text)}" if 0 < len(boxes) <= MOST_BOXES and len(text) <= LONGEST_BOXES else ""
 
@@ -440,7 +478,7 @@ def conversation(desk: Desk, conversation_id: str) -> Response:
 @talk_routes.get("/{conversation_id}/messages", **about("List the messages of a conversation", shapes.MessageList))
 async def messages(service: Serving, desk: Desk, conversation_id: str, limit: Limit = 200) -> Response:
     """`running` is the question being answered; follow its stream with `Last-Event-ID: STREAM-0`."""
-    stream = service.streams.in_conversation(conversation_id, desk.caller.id)
+    stream = await service.streams.in_conversation(conversation_id, desk.caller.id)
 
     def read() -> list[Message]:
         if stream is None:
@@ -454,7 +492,7 @@ async def messages(service: Serving, desk: Desk, conversation_id: str, limit: Li
 @talk_routes.post("/{conversation_id}/stop", **about("Stop the running answer", shapes.Stopped))
 async def stop(service: Serving, caller: Who, conversation_id: str) -> Response:
     """Returns once the text so far is stored; false if nothing was running."""
-    stream = service.streams.in_conversation(conversation_id, caller.id)
+    stream = await service.streams.in_conversation(conversation_id, caller.id)
     if stream is not None:
         await stream.stopped()
     return reply({"stopped": stream is not None})
@@ -486,7 +524,7 @@ def answer(desk: Desk, answer_id: str) -> Response:
     found = desk.answer_kept(answer_id)
     if not found:
         raise NotFound(f"there is no answer '{answer_id}'")
-    return reply(answer_shape(answer_from_dict(found)) | {"feedback": desk.feedback_of(answer_id)})
+    return reply(answer_shape(answer_from_dict(found), desk.label) | {"feedback": desk.feedback_of(answer_id)})
 
 
 @answer_routes.get("/traces/{answer_id}", **about("Get the trace of an answer", shapes.Trace))

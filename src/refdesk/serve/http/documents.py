@@ -119,6 +119,7 @@ async def upload(request: Request, desk: Desk, queue: Queue) -> Response:
     Its type is detected from its content. An upload with the name of an existing one replaces it.
     """
     desk.require("add")
+    await in_thread(queue.check_room)
     with ExitStack() as stack:
         settings = await in_thread(lambda: desk.settings)
         form = await receive(request, queue.receiving, stack, settings.max_upload_mb)
@@ -128,13 +129,13 @@ async def upload(request: Request, desk: Desk, queue: Queue) -> Response:
         metadata = _metadata(form.fields.get("metadata", ""))
         password = form.fields.get("password") or None
         accepted = []
-        for one in form.files:
+        for file in form.files:
             new = new_upload(
-                one.upload_id, one.name, collection, desk.caller, size=one.size, metadata=metadata, password=password
+                file.upload_id, file.name, collection, desk.caller, size=file.size, metadata=metadata, password=password
             )
-            accepted.append(await asyncio.to_thread(queue.accept, new, one.file))
+            accepted.append(await asyncio.to_thread(queue.accept, new, file.file))
     queue.wake()
-    return reply({"uploads": [upload_json(one) for one in accepted]}, 202)
+    return reply({"uploads": [upload_json(job) for job in accepted]}, 202)
 
 
 @document_routes.post(
@@ -143,6 +144,7 @@ async def upload(request: Request, desk: Desk, queue: Queue) -> Response:
 async def upload_url(desk: Desk, queue: Queue, body: requests.UrlIn) -> Response:
     """http and https only; private networks are refused."""
     collection = desk.place_for(body.collection)
+    await in_thread(queue.check_room)
     settings = await in_thread(lambda: desk.settings)
     url = checked_url(body.url).geturl()
     with queue.receiving() as (upload_id, file):
@@ -170,7 +172,7 @@ def _metadata(text: str) -> dict[str, str]:
 @upload_routes.get("", **about("List uploads", shapes.UploadList))
 def uploads(queue: Queue, caller: Who) -> Response:
     """Your own, newest first; admins see everyone's. Finished ones are listed for a day."""
-    return reply({"uploads": [upload_json(one) for one in queue.listed(caller)]})
+    return reply({"uploads": [upload_json(job) for job in queue.listed(caller)]})
 
 
 @upload_routes.get("/events", summary="Follow uploads", responses=EVENTS)
@@ -187,8 +189,8 @@ async def _changes(service: Service, queue: Uploads, caller: Caller) -> AsyncGen
         async for changed in changes:
             if caller.id and await in_thread(service.desk.keys.of, caller.id) != caller:  # revoked or changed meanwhile
                 return
-            for one in changed:
-                yield "upload", upload_json(one)
+            for job in changed:
+                yield "upload", upload_json(job)
             if time.monotonic() > until:
                 return
 
@@ -228,7 +230,7 @@ def documents(
 ) -> Response:
     wanted: Any = {"collection": collection or None, "status": status or None, "text": q, "sort": sort}
     found, total = desk.list_documents(**wanted, limit=limit, offset=offset, is_falling=order == "down")
-    listed = [document_json(one) for one in found]
+    listed = [document_json(document) for document in found]
     return reply({"documents": listed, "total": total, "limit": limit, "offset": offset})
 
 
@@ -270,7 +272,7 @@ def _cached(tag: str) -> dict[str, str]:
 
 def _is_known(request: Request, headers: Mapping[str, str]) -> bool:
     """`If-None-Match: W/"a", "b"` holds `"b"`; `*` holds all."""
-    known = [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]
+    known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
     return headers["ETag"] in known or "*" in known
 
 
@@ -283,7 +285,7 @@ def _is_range(header: str, size: int) -> bool:
     found = re.fullmatch(r"bytes=(\d{0,18})-(\d{0,18})", header.strip())
     if found is None or found.groups() == ("", ""):
         return False
-    first, last = (int(one) if one else None for one in found.groups())
+    first, last = (int(group) if group else None for group in found.groups())
     if first is not None and last is not None and first > last:
         return False
     if (first is not None and first >= size) or (first is None and last == 0):
@@ -297,6 +299,24 @@ def retry(desk: Desk, queue: Queue, document_id: DocumentId, body: requests.Retr
     """Reads the uploaded file again, or the original on the server."""
     found = desk.find_document(document_id)
     return reply(upload_json(queue.retry_document(found, desk.caller, body.password if body else None)), 202)
+
+
+IndexedId = Annotated[str, Query(min_length=1, max_length=100, description="The document's id.")]
+
+
+@document_routes.post("/ingest/index", name="index", **about("Check that a document is indexed", shapes.Indexed, 404))
+def index_document(desk: Desk, queue: Queue, doc_id: IndexedId) -> Response:
+    """Uploads are indexed by themselves; this rebuilds an index that lacks some of it, and retries one that failed."""
+    found = desk.find_document(doc_id)
+    chunks = indexed = 0
+    status: str = found.status
+    if status == "ready":
+        chunks, indexed = desk.make_indexed(doc_id)
+    elif status == "failed":
+        status = queue.retry_document(found, desk.caller).status
+    return reply(
+        {"doc_id": doc_id, "document_name": found.name, "status": status, "chunks": chunks, "indexed": indexed}
+    )
 
 
 # Changing
@@ -322,15 +342,15 @@ def delete(desk: Desk, queue: Queue, document_id: DocumentId) -> Response:
 @document_routes.post("/documents/move", **about("Move several documents", shapes.MovedDocuments, 404))
 def move(desk: Desk, queue: Queue, body: requests.MoveIn) -> Response:
     """All move, or none."""
-    found = [desk.find_document(one) for one in body.documents]
+    found = [desk.find_document(document) for document in body.documents]
     _require_idle(desk, queue, found)
-    return _moved(desk.move_all([one.id for one in found], body.collection))
+    return _moved(desk.move_all([document.id for document in found], body.collection))
 
 
 @document_routes.post("/documents/delete", **about("Delete several documents", shapes.DeletedDocuments, 404))
 def delete_several(desk: Desk, queue: Queue, body: requests.DocumentsIn) -> Response:
     """With their attachments. All are deleted, or none if one may not be."""
-    return _deleted(desk, queue, [desk.find_document(one) for one in dict.fromkeys(body.documents)])
+    return _deleted(desk, queue, [desk.find_document(fromkey) for fromkey in dict.fromkeys(body.documents)])
 
 
 @document_routes.patch("/collections/{name:path}", **about("Rename a collection", shapes.MovedDocuments))
@@ -352,33 +372,33 @@ def delete_collection(desk: Desk, queue: Queue, name: CollectionName) -> Respons
     """With the collections inside it, at once and for everyone. Running uploads are cancelled."""
     place = desk.existing_collection(name)
     desk.require("delete", place)
-    found = {one.id: one for one in desk.documents(collection=place)}
+    found = {document.id: document for document in desk.documents(collection=place)}
     queue.cancel(queue.waiting_in(place))
-    found |= {one.id: one for one in desk.documents(collection=place)}  # begun in between
-    return _gone(desk, queue, [one for one in found.values() if one.parent_id is None])
+    found |= {document.id: document for document in desk.documents(collection=place)}  # begun in between
+    return _gone(desk, queue, [document for document in found.values() if document.parent_id is None])
 
 
 def _require_idle(desk: CallerDesk, queue: Uploads, documents: Sequence[Document]) -> None:
     """A document that is being added would come back under its old name."""
-    desk.require("move", *(one.collection for one in documents))
+    desk.require("move", *(document.collection for document in documents))
     if waiting := queue.waiting_for(documents):
         raise UsageError(f"{waiting[0].name} is being added", hint="wait until it is ready")
 
 
 def _deleted(desk: CallerDesk, queue: Uploads, documents: Sequence[Document]) -> Response:
-    desk.require("delete", *(one.collection for one in documents))
+    desk.require("delete", *(document.collection for document in documents))
     queue.cancel(queue.waiting_for(documents))  # or it would bring them back
     return _gone(desk, queue, documents)
 
 
 def _gone(desk: CallerDesk, queue: Uploads, documents: Sequence[Document]) -> Response:
     gone = desk.remove_found(documents)
-    queue.documents_removed(one.source for one in gone)
-    return reply({"deleted": [one.id for one in gone]})
+    queue.documents_removed(document.source for document in gone)
+    return reply({"deleted": [document.id for document in gone]})
 
 
 def _moved(documents: Sequence[Document]) -> Response:
-    return reply({"documents": [document_json(one) for one in documents]})
+    return reply({"documents": [document_json(document) for document in documents]})
 
 
 @document_routes.get("/collections", **about("List collections", shapes.CollectionList))
@@ -386,7 +406,15 @@ def collections(desk: Desk) -> Response:
     """Those you may read, with the number of documents directly in each."""
     caller, counts = desk.caller, dict(desk.collections())
     names = sorted(counts.keys() | set(caller.collections or ()))
-    rows = [{"name": name, "documents": counts.get(name, 0), "may_edit": caller.may("add", name)} for name in names]
+    rows = [
+        {
+            "name": name,
+            "label": desk.label(name),
+            "documents": counts.get(name, 0),
+            "may_edit": caller.may("add", name),
+        }
+        for name in names
+    ]
     return reply({"collections": rows})
 
 
@@ -407,13 +435,13 @@ def add_examples(
     uploads = queue.add_copies(sorted(example_folder().iterdir()), EXAMPLES, desk.caller)
     until = time.monotonic() + (LONGEST_WAIT_S if wait else 0.0)
     uploads = queue.wait_for(uploads, until)
-    waiting = sum(one.status not in ("ready", "failed") for one in uploads)
+    waiting = sum(upload.status not in ("ready", "failed") for upload in uploads)
     result = {
-        "added": sum(one.status == "ready" for one in uploads),
-        "failed": [{"name": one.name, "reason": one.reason} for one in uploads if one.status == "failed"],
+        "added": sum(upload.status == "ready" for upload in uploads),
+        "failed": [{"name": upload.name, "reason": upload.reason} for upload in uploads if upload.status == "failed"],
         "waiting": waiting,
         "collection": EXAMPLES,
-        "uploads": [upload_json(one) for one in uploads],
+        "uploads": [upload_json(upload) for upload in uploads],
     }
     return reply(result, 202 if waiting else 200)
 

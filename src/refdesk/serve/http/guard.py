@@ -15,9 +15,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import math
-import os
 import sqlite3
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -37,26 +35,19 @@ from refdesk.caller_desk import CallerDesk
 from refdesk.desk import Refdesk
 from refdesk.errors import AccessDenied, NotSignedIn, RefdeskError, TooManyRequests
 from refdesk.records import LOCAL, Caller
-from refdesk.serve import is_alive
 from refdesk.serve.http.observe import Figures, Spans, headers_of, json_bytes, plain_problem, refusal
+from refdesk.serve.http.shared import Counts, SqlCounts
 from refdesk.serve.http.sse import Streams
 from refdesk.settings import Settings
 from refdesk.trace import in_thread
 
 # How much may a caller send, and how much may a key do?
 
-HOUR_S = 3600.0
 LONGEST_BODY = 4 << 20  # bytes; a long conversation sent with a question stays far below
 SILENCE_S = 60.0  # between two pieces of a body; whoever is silent for longer has left, or holds a place on purpose
 SOON_S = 2.0  # when to come back while other questions of the same key are being answered
 OPEN_AT_ONCE = 100  # requests of a key beside its questions; a browser opens six connections
 HEAVY_AT_ONCE = 2  # long computations of a key; its others wait for their turn
-FILE = "limits.sqlite"  # not .db: Prometheus takes those of the same folder for its own
-# `began`: when the hour of `count` began; `earlier`: requests of the hour before. One row of `asking` is one question.
-TABLES = """
-CREATE TABLE IF NOT EXISTS requests (key TEXT PRIMARY KEY, began REAL, count INTEGER, earlier INTEGER);
-CREATE TABLE IF NOT EXISTS asking (id INTEGER PRIMARY KEY, key TEXT, process INTEGER);
-"""
 
 
 def bounded(receive: Receive, most: float = LONGEST_BODY, silence_s: float = SILENCE_S) -> Receive:
@@ -85,71 +76,34 @@ def bounded(receive: Receive, most: float = LONGEST_BODY, silence_s: float = SIL
 
 
 class Limits:
-    """Counts in a database in the folder that all workers share; in memory where there is one worker."""
+    """What a key may do in an hour and at a time; counted for all workers together (`shared.py`)."""
 
-    def __init__(self, shared: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._lock = clock, threading.Lock()
-        place = ":memory:" if shared is None else str(shared / FILE)
-        self._database = sqlite3.connect(place, timeout=10, isolation_level=None, check_same_thread=False)
-        # The counts outlive a killed worker; they need not outlive a crash of the machine.
-        self._database.executescript("PRAGMA synchronous = OFF; PRAGMA journal_mode = PERSIST;" + TABLES)
+    def __init__(self, shared: Path | Counts | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._counts = SqlCounts(shared, clock) if shared is None or isinstance(shared, Path) else shared
         self._open: Counter[str] = Counter()
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-
-    @contextmanager
-    def _counts(self) -> Iterator[sqlite3.Connection]:
-        """No other worker counts meanwhile."""
-        with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._database
-            finally:
-                self._database.execute("COMMIT")
 
     def count(self, caller: Caller, settings: Settings) -> None:
         """One more request of this caller, or `TooManyRequests`."""
         most = settings.requests_per_hour
-        if not caller.id or not most:
-            return
-        now = self._clock()
-        with self._counts() as database:
-            row = database.execute("SELECT began, count, earlier FROM requests WHERE key = ?", (caller.id,)).fetchone()
-            began, count, earlier = _this_hour(now, *(row or (now, 0, 0)))
-            # The requests of this hour and a share of the hour before estimate those of the last sixty minutes.
-            recent = count + earlier * (1 - (now - began) / HOUR_S)
-            if recent >= most:
-                # Until enough of the hour before has faded, or else until this hour is over.
-                fading = (recent - most + 1) / earlier * HOUR_S if earlier else math.inf
-                wait = min(fading, HOUR_S - (now - began))
-                message = f"this key has used its {most:,} request{'s' * (most != 1)} for this hour"
-                raise TooManyRequests(message, hint=f"try again in {duration(wait)}", retry_after_s=wait)
-            database.execute("REPLACE INTO requests VALUES (?, ?, ?, ?)", (caller.id, began, count + 1, earlier))
+        if caller.id and most and (wait := self._counts.count(caller.id, most)):
+            message = f"this key has used its {most:,} request{'s' * (most != 1)} for this hour"
+            raise TooManyRequests(message, hint=f"try again in {duration(wait)}", retry_after_s=wait)
 
     def begin(self, caller: Caller, settings: Settings) -> Callable[[], None]:
         """A place among the questions of this caller; call the result when the question is done."""
         if not caller.id:
             return lambda: None
-        most = settings.concurrent_asks
-        with self._counts() as database:
-            if most and _running(database, caller.id) >= most:
-                for (process,) in database.execute("SELECT DISTINCT process FROM asking").fetchall():
-                    if not is_alive(process):  # a worker that was killed ends no question
-                        database.execute("DELETE FROM asking WHERE process = ?", (process,))
-            running = _running(database, caller.id)
-            if most and running >= most:
-                several = running != 1
-                raise TooManyRequests(
-                    f"{f'{running} questions' if several else 'a question'} of this key "
-                    f"{'are' if several else 'is'} being answered already",
-                    hint="wait until one of them is done" if several else "wait until it is done",
-                    retry_after_s=SOON_S,
-                )
-            row = database.execute("INSERT INTO asking (key, process) VALUES (?, ?)", (caller.id, os.getpid()))
-        return lambda: self._end(row.lastrowid)
-
-    def _end(self, row: int | None) -> None:
-        with self._counts() as database:
-            database.execute("DELETE FROM asking WHERE id = ?", (row,))
+        place, running = self._counts.begin(caller.id, settings.concurrent_asks)
+        if not place:
+            several = running != 1
+            raise TooManyRequests(
+                f"{f'{running} questions' if several else 'a question'} of this key "
+                f"{'are' if several else 'is'} being answered already",
+                hint="wait until one of them is done" if several else "wait until it is done",
+                retry_after_s=SOON_S,
+            )
+        return lambda: self._counts.end(place)
 
     @contextmanager
     def asking(self, caller: Caller, settings: Settings) -> Iterator[None]:
@@ -179,17 +133,6 @@ class Limits:
         if turns is None:
             turns = self._turns[caller.id] = asyncio.Semaphore(HEAVY_AT_ONCE)
         return turns
-
-
-def _running(database: sqlite3.Connection, key_id: str) -> int:
-    return int(database.execute("SELECT count(*) FROM asking WHERE key = ?", (key_id,)).fetchone()[0])
-
-
-def _this_hour(now: float, began: float, count: int, earlier: int) -> tuple[float, int, int]:
-    """When this hour began, its requests, and those of the hour before."""
-    if now - began < HOUR_S:
-        return began, count, earlier
-    return (began + HOUR_S, 0, count) if now - began < 2 * HOUR_S else (now, 0, 0)
 
 
 def duration(seconds: float) -> str:
@@ -318,8 +261,8 @@ def _secret(headers: Mapping[str, str]) -> str:
 
 def _cookie(headers: Mapping[str, str]) -> str:
     """Not by `http.cookies`, which finds none at all when another one, of any program on this machine, is odd."""
-    for one in headers.get("cookie", "").split(";"):
-        name, _, value = one.strip().partition("=")
+    for cookie in headers.get("cookie", "").split(";"):
+        name, _, value = cookie.strip().partition("=")
         if name == COOKIE and value:
             return value
     return ""

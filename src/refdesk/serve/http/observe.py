@@ -38,7 +38,7 @@ from refdesk import errors
 from refdesk.answer import Answer
 from refdesk.errors import AskError, DiskFull, NotSignedIn, ProviderError, RefdeskError, UsageError
 from refdesk.serve import is_alive
-from refdesk.serve.http.requests import UNKNOWN_FIELD
+from refdesk.serve.http.requests import ASK_NAMES, UNKNOWN_FIELD
 
 # How does a value become the bytes of a response? Straight through orjson; FastAPI would walk through it twice.
 
@@ -88,6 +88,7 @@ class ServerStopping(RefdeskError):
 STATUS: Mapping[type[RefdeskError], int] = {
     UsageError: 400,
     UnknownField: 422,
+    errors.ModelNotAllowed: 422,
     NotSignedIn: 401,
     errors.AccessDenied: 403,
     errors.NotFound: 404,
@@ -103,6 +104,7 @@ STATUS: Mapping[type[RefdeskError], int] = {
     errors.ProviderError: 502,
     errors.ProviderUnavailable: 503,
     errors.LibraryBusy: 503,
+    errors.FilesAway: 503,
     ServerStopping: 503,
     DiskFull: 507,
 }
@@ -207,7 +209,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     hint = "see /openapi.json and docs/http.md"
     failure = UsageError(in_words(error.errors(), error.body), hint=hint)
-    if unknown := [one["msg"] for one in error.errors() if one["type"] == UNKNOWN_FIELD]:
+    if unknown := [problem["msg"] for problem in error.errors() if problem["type"] == UNKNOWN_FIELD]:
         failure = UnknownField(unknown[0], hint=hint)
     kind = request.headers.get("content-type", "")
     if error.errors()[0]["loc"] == ("body",) and isinstance(error.body, bytes) and "json" not in kind:
@@ -254,6 +256,8 @@ def _place(error: Any, body: Any) -> tuple[Any, ...]:
         return place
     found, value = ["body"], body
     for part in place[1:]:
+        if isinstance(value, dict):  # as the caller calls it
+            part = next((name for name, own in ASK_NAMES.items() if own == part and name in value), part)
         is_there = part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int)
         if is_there:
             found.append(part)
@@ -267,16 +271,16 @@ def _expected(errors: Sequence[Any]) -> str:
     """What is wrong with one value: the first of what is said, or all that it might have been."""
     choices: list[str] = []
     types: list[str] = []
-    for one in errors:
-        if one["type"] == "literal_error":
-            choices += re.findall(r"'[^']*'", one["ctx"]["expected"])
-        elif one["type"] in TYPES:
-            types.append(TYPES[one["type"]])
+    for problem in errors:
+        if problem["type"] == "literal_error":
+            choices += re.findall(r"'[^']*'", problem["ctx"]["expected"])
+        elif problem["type"] in TYPES:
+            types.append(TYPES[problem["type"]])
         else:  # the type is right: its message about the value says more
-            message = str(one["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+            message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input ")
             return message[:1].lower() + message[1:]
     if choices:
-        types = ["a list of them" if one == "a list" else one for one in types]
+        types = ["a list of them" if type_ == "a list" else type_ for type_ in types]
     allowed = list(dict.fromkeys(choices + types))
     return "should be " + ", ".join(allowed[:-1]) + " or " * (len(allowed) > 1) + allowed[-1]
 
@@ -320,17 +324,17 @@ class Spans:
         ended = time.time_ns()
         began = ended - int(trace["total_ms"] * 1e6)
         context = self._api.set_span_in_context(above)
-        for one in trace["stages"]:
-            if one["skipped"] and not one["error"]:
+        for stage in trace["stages"]:
+            if stage["skipped"] and not stage["error"]:
                 continue
-            first = began + int(one["started_ms"] * 1e6)
-            span = self._tracer.start_span(f"refdesk.{one['name']}", context=context, start_time=first)
-            for name, value in (one["input"] | one["output"]).items():
+            first = began + int(stage["started_ms"] * 1e6)
+            span = self._tracer.start_span(f"refdesk.{stage['name']}", context=context, start_time=first)
+            for name, value in (stage["input"] | stage["output"]).items():
                 if isinstance(value, str | bool | int | float):
                     span.set_attribute(f"refdesk.{name}", value)
-            if one["error"]:
+            if stage["error"]:
                 span.set_status(self._api.StatusCode.ERROR)
-            span.end(first + int(one["took_ms"] * 1e6))
+            span.end(first + int(stage["took_ms"] * 1e6))
 
     def failed(self, span: Any, code: str) -> None:
         """A question that ended in an error; in a stream the status of the response is 200 all the same."""
@@ -388,6 +392,9 @@ class Figures:
         )
         self._tokens = Counter("refdesk_tokens", "Tokens that models read and wrote", ["kind"], **own)
         self._cost = Counter("refdesk_cost_usd", "What models cost, where a price is known", **own)
+        self.waiting = Gauge(
+            "refdesk_jobs_waiting", "Uploads that are not finished", multiprocess_mode="mostrecent", **own
+        )
         self.asking = Gauge("refdesk_streams_open", "Questions being answered", multiprocess_mode="livesum", **own)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -400,8 +407,8 @@ class Figures:
             for name, took_ms in answer.metrics.items():
                 if name.endswith("_ms"):
                     self._stages.labels(name.removesuffix("_ms")).observe(took_ms / 1000)
-        for one in answer.failed_models:
-            self._failed_models.labels(one.model, one.code).inc()
+        for failed_model in answer.failed_models:
+            self._failed_models.labels(failed_model.model, failed_model.code).inc()
         self._tokens.labels("prompt").inc(answer.usage.prompt_tokens)
         self._tokens.labels("completion").inc(answer.usage.completion_tokens)
         self._cost.inc(answer.usage.cost_usd or 0.0)
@@ -497,7 +504,7 @@ def _add_headers(message: MutableMapping[str, Any], own_id: str) -> None:
     headers = list(message["headers"])
     given = {name.lower() for name, _ in headers}
     headers.append((b"x-request-id", own_id.encode()))
-    headers += [one for one in SECURITY_HEADERS if one[0] not in given]
+    headers += [header for header in SECURITY_HEADERS if header[0] not in given]
     if b"cache-control" not in given:
         headers.append((b"cache-control", b"no-store"))
     message["headers"] = headers

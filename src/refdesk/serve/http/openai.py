@@ -17,14 +17,16 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from refdesk.answer import Answer, Content, Done, Event, Failed, Level, Replace
+from refdesk.caller_desk import CallerDesk
 from refdesk.errors import NotFound
 from refdesk.serve.http import responses as shapes
 from refdesk.serve.http.asking import ask_once, begin_stream, citation_shape, counted, token_counts
-from refdesk.serve.http.guard import Desk, Service, Serving, Who
+from refdesk.serve.http.guard import Desk, Service, Serving
 from refdesk.serve.http.observe import problem, reply
 from refdesk.serve.http.openapi import about, failures, returns, returns_events
 from refdesk.serve.http.requests import CompletionRequest
 from refdesk.serve.http.sse import EventResponse, Named, PlainStream
+from refdesk.trace import in_thread
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
 OWNER = "refdesk"
@@ -37,21 +39,34 @@ RESPONSES[200]["content"] |= returns_events(data=shapes.CompletionChunk)[200]["c
 
 
 @router.get("/models", **about("List models", shapes.ModelList))
-async def models(caller: Who) -> Response:
-    listed = [{"id": name, "object": "model", "created": 0, "owned_by": OWNER} for name in LEVELS]
+def models(desk: Desk) -> Response:
+    """`refdesk` and its levels; where a question may be put to several models, these too."""
+    listed = [_listed(name) for name in (*LEVELS, *_choices(desk))]
     return reply({"object": "list", "data": listed})
 
 
 @router.get("/models/{name}", **about("Get a model", shapes.Model))
-async def model(caller: Who, name: str) -> Response:
-    _level(name)
-    return reply({"id": name, "object": "model", "created": 0, "owned_by": OWNER})
+def model(desk: Desk, name: str) -> Response:
+    if name not in LEVELS and name not in _choices(desk):
+        raise _unknown(name, desk)
+    return reply(_listed(name))
+
+
+def _listed(name: str) -> dict[str, Any]:
+    owner = OWNER if name in LEVELS else name.partition(":")[0]
+    return {"id": name, "object": "model", "created": 0, "owned_by": owner}
+
+
+def _choices(desk: CallerDesk) -> list[str]:
+    """The models that questions may be put to, where there is a choice."""
+    found = desk.allowed_models()
+    return found if len(found) > 1 else []
 
 
 @router.post("/chat/completions", summary="Ask, in OpenAI's format", responses=RESPONSES)
 async def completions(request: Request, service: Serving, desk: Desk, body: CompletionRequest) -> Response:
     """With `stream` as events. Unsupported parameters of OpenAI are ignored."""
-    text, options = asked(body)
+    text, options = await in_thread(asked, body, desk)
     if not body.stream:
         answer = await ask_once(request, service, desk, text, options)
         return reply(_completion(answer, body.model))
@@ -61,15 +76,23 @@ async def completions(request: Request, service: Serving, desk: Desk, body: Comp
     return EventResponse(service.streams.begin(desk.caller.id, chunks, request.state.request_id, end, kind=PlainStream))
 
 
-def asked(body: CompletionRequest) -> tuple[str, dict[str, Any]]:
+def asked(body: CompletionRequest, desk: CallerDesk) -> tuple[str, dict[str, Any]]:
     """The question and the options of `desk.ask`."""
     last = max(place for place, one in enumerate(body.messages) if one.role == "user")
     before = body.messages[:last]
-    history = [(one.role, one.text) for one in before if one.role in ("user", "assistant") and one.text]
+    history = [
+        (chat_message.role, chat_message.text)
+        for chat_message in before
+        if chat_message.role in ("user", "assistant") and chat_message.text
+    ]
     options = body.refdesk.options() if body.refdesk is not None else {}
     if history:
         options["history"] = history
-    if (level := _level(body.model)) is not None:
+    if body.model not in LEVELS:
+        if body.model not in _choices(desk):
+            raise _unknown(body.model, desk)
+        options["model"] = body.model
+    elif (level := LEVELS[body.model]) is not None:
         options["level"] = level
     longest = body.max_completion_tokens or body.max_tokens
     own = {"answer.temperature": body.temperature, "answer.max_tokens": longest and min(longest, MOST_TOKENS)}
@@ -78,10 +101,8 @@ def asked(body: CompletionRequest) -> tuple[str, dict[str, Any]]:
     return body.messages[last].text, options
 
 
-def _level(name: str) -> Level | None:
-    if name not in LEVELS:
-        raise NotFound(f"there is no model '{name}'", hint=f"use one of {', '.join(LEVELS)}")
-    return LEVELS[name]
+def _unknown(name: str, desk: CallerDesk) -> NotFound:
+    return NotFound(f"there is no model '{name}'", hint=f"use one of {', '.join((*LEVELS, *_choices(desk)))}")
 
 
 def _completion(answer: Answer, name: str) -> dict[str, Any]:
@@ -98,7 +119,7 @@ def _completion(answer: Answer, name: str) -> dict[str, Any]:
 
 def _extension(answer: Answer) -> dict[str, Any]:
     """What OpenAI's shape has no place for."""
-    fields = answer.to_dict() | {"citations": [citation_shape(one) for one in answer.citations]}
+    fields = answer.to_dict() | {"citations": [citation_shape(citation) for citation in answer.citations]}
     return {name: fields[name] for name in shapes.EXTENSION}
 
 

@@ -112,7 +112,7 @@ def _with_elements(html: str, markers: frozenset[int]) -> str:
         out.append(ENCODED.sub("", PRIVATE.sub("", tag[0])))
         name = tag[2].lower()
         if name in LITERAL:
-            literal = [one for one in literal if one != name] if tag[1] else [*literal, name]
+            literal = [text for text in literal if text != name] if tag[1] else [*literal, name]
         at = tag.end()
     _text(out, html[at:], claim, None if literal else markers)
     return "".join(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -55,6 +56,7 @@ class Shape(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     ignored: ClassVar[frozenset[str]] = frozenset()  # accepted and left out
+    spelled: ClassVar[Mapping[str, str]] = {}  # as other designs call a field (docs/seeds.md) -> its name here
 
     @model_validator(mode="before")
     @classmethod
@@ -63,6 +65,11 @@ class Shape(BaseModel):
         if not isinstance(value, dict) or cls.model_config.get("extra") != "forbid":
             return value
         value, known = {name: one for name, one in value.items() if name not in cls.ignored}, list(cls.model_fields)
+        for name in [name for name in value if name in cls.spelled]:
+            if cls.spelled[name] in value:
+                both = f"'{name}' and '{cls.spelled[name]}' are the same field; send one of them"
+                raise PydanticCustomError("value_error", "{message}", {"message": both})
+            value[cls.spelled[name]] = value.pop(name)
         if unknown := [name for name in value if name not in known]:
             raise PydanticCustomError(UNKNOWN_FIELD, "{message}", {"message": _unknown(unknown, known)})
         return value
@@ -79,6 +86,10 @@ def _unknown(names: list[Any], known: list[str]) -> str:
     return f"{listed} {are} of this request; it may have {', '.join(known)}"
 
 
+SCOPE_NAMES = {"document_ids": "document", "documentIds": "document", "collection_name": "collection"}
+ASK_NAMES = SCOPE_NAMES | {"topK": "top_k", "responseMode": "response_mode", "maxContextChars": "max_context_chars"}
+
+
 class TurnIn(Shape):
     role: Literal["user", "assistant"]
     content: Text
@@ -88,7 +99,7 @@ class ScopeFields(Shape):
     """What may be searched."""
 
     collection: Names | None = Field(None, description="Only these collections and those inside them.")
-    document: Names | None = Field(None, description="Only these documents, by id or name.")
+    document: Names | None = Field(None, description="Only these documents, by id or name; `document_ids` is the same.")
     kind: KnownKind | list[KnownKind] | None = Field(None, description="Only chunks of these kinds.")
     pages: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=2, max_length=2)] | None = Field(
         None, description="First and last page."
@@ -96,6 +107,7 @@ class ScopeFields(Shape):
     date_from: Annotated[str, Field(max_length=40)] = ""
     date_to: Annotated[str, Field(max_length=40)] = ""
     metadata: dict[str, str] | None = Field(None, description="Only documents with these metadata.")
+    spelled = SCOPE_NAMES
 
     def scope(self) -> dict[str, Any]:
         """The same as keyword arguments of `desk.search` and `desk.ask`, without those that are not set."""
@@ -110,12 +122,19 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
 class AskFields(ScopeFields):
     """What every question may say about itself."""
 
-    top_k: Annotated[int, Field(ge=1, le=1000, description="Chunks to retrieve; `k` is the same.")] | None = None
+    top_k: (
+        Annotated[int, Field(ge=1, le=1000, description="Chunks to retrieve; `k` and `topK` are the same.")] | None
+    ) = None
     k: Annotated[int, Field(ge=1, le=1000)] | None = None
     max_context_chars: Annotated[int, Field(ge=1, le=10_000_000, description="Characters of the prompt.")] | None = None
     level: Level | None = Field(None, description="How much is done for an answer.")
     mode: Mode | ResponseMode | None = Field(None, description="Where the answer comes from, or a response mode.")
-    response_mode: ResponseMode | None = Field(None, description="How an answer is checked.")
+    response_mode: ResponseMode | None = Field(
+        None, description="How an answer is checked; `responseMode` is the same."
+    )
+    model: Annotated[str, Field(max_length=200)] | None = Field(
+        None, description="The model that writes, one of `models` of /api/me."
+    )
     conversation_id: ConversationId = Field("", description="Continues this conversation.")
     history: Annotated[list[TurnIn], Field(max_length=1000)] | None = Field(
         None, description="The conversation so far."
@@ -126,10 +145,11 @@ class AskFields(ScopeFields):
     settings: dict[str, bool | int | float | str] | None = Field(
         None, description="Settings for this question; docs/settings.md marks those that are allowed."
     )
+    spelled = ASK_NAMES
 
     def options(self) -> dict[str, Any]:
         """The keyword arguments of `desk.ask`, without those that are not set."""
-        names = ("max_context_chars", "level", "mode", "response_mode", "conversation_id", "settings")
+        names = ("max_context_chars", "level", "mode", "response_mode", "model", "conversation_id", "settings")
         fields = {name: getattr(self, name) for name in names} | {"k": self.top_k or self.k}
         history = [(turn.role, turn.content) for turn in self.history or self.conversation_history or ()]
         return self.scope() | _given(fields | {"history": history}) | {"verbatim": self.verbatim, "cache": self.cache}
@@ -181,6 +201,10 @@ class ChatRequest(AskFields):
     enable_cot: bool | None = Field(None, description="The setting `answer.reasoning`.")
     enable_verification: bool | None = Field(
         None, description="Relevance check of chunks; and `response_mode` standard when on, quick when off."
+    )
+    envelope: bool = Field(
+        False,
+        description="/api/chat/stream: the data of every event is `{type, data}`, for clients that read no names.",
     )
 
     @property
@@ -329,7 +353,7 @@ class CompletionRequest(Shape):
 
     @model_validator(mode="after")
     def _asks(self) -> CompletionRequest:
-        if not any(one.role == "user" for one in self.messages):
+        if not any(message.role == "user" for message in self.messages):
             raise ValueError("there is no message of the user")
         return self
 

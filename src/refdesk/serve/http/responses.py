@@ -99,7 +99,7 @@ TablePage = shape(
     {str: "document_id", many(DocumentTable): "tables", int: "total limit offset"},
     "Some tables of a document; `total` counts all.",
 )
-Collection = shape("Collection", {str: "name", int: "documents", bool: "may_edit"})
+Collection = shape("Collection", {str: "name label", int: "documents", bool: "may_edit"})
 CollectionList = shape("CollectionList", {many(Collection): "collections"})
 Upload = shape(
     "Upload",
@@ -108,6 +108,11 @@ Upload = shape(
     {name: kind for name, kind in get_type_hints(types.Job).items() if name not in ("owner", *types.INTERNAL)},
 )
 UploadList = shape("UploadList", {many(Upload): "uploads"})
+Indexed = shape(
+    "Indexed",
+    {str: "doc_id document_name", types.Status | Literal["gone", "cancelled"]: "status", int: "chunks indexed"},
+    "`indexed` of the `chunks` of a document can be found.",
+)
 FailedExample = shape("FailedExample", {str: "name reason"})
 AddedExamples = shape(
     "AddedExamples", {int: "added waiting", many(FailedExample): "failed", str: "collection", many(Upload): "uploads"}
@@ -119,19 +124,16 @@ AddedExamples = shape(
 # key has the other one. A source that is not cited and a confidence below /v1 do not have the keys of other designs.
 
 _CHUNK: dict[Any, str] = {
-    str: "doc_name heading_path snippet",
+    str: "doc_id doc_name heading_path snippet url",
     int: "chunk_id chunk_sequence page_number",
-    float: "relevance_score similarity_score",
+    float: "relevance_score similarity_score support_score",
 }
-SourceChunk = shape("SourceChunk", _CHUNK)
-Source = sent(
-    answer.Source, perhaps(_CHUNK | {str: "doc_name heading_path snippet doc_id url", many(SourceChunk): "chunks"})
-)
+Source = sent(answer.Source, perhaps(_CHUNK))
 Rectangle = shape("Rectangle", {float: _PLACE}, "In per cent of the page.")
 Citation = sent(
     answer.Citation,
     {
-        **{str: "doc_id docId doc_name title section snippet text", float: "similarity score", bool: "matched"},
+        **{str: "doc_id docId doc_name title section snippet text label", float: "similarity score", bool: "matched"},
         **{int: "page_number", list[str]: "sourceUrls", Rectangle | None: "bbox", many(Box): "boxes"},
     },
 )
@@ -203,6 +205,16 @@ SearchHit = shape(
         **{float: "lexical_score cosine score", many(Line): "lines", str | None: "page_image figure"},
     },
     "A chunk with its place and its scores; `page_text`, `page_image` and `figure` are addresses.",
+)
+Entity = shape("Entity", {str: "key name", int: "chunks"}, "What documents name, and how many chunks name it.")
+NamedEntity = shape("NamedEntity", {str: "key name", many(str): "names", int: "chunks"}, "`names`: how it is written.")
+Edge = shape(
+    "Edge",
+    {str: "key name says", int: "count", Citation: "citation"},
+    "What stands beside an entity: the words between, in how many sentences, and one that proves it.",
+)
+Neighbourhood = shape(
+    "Neighbourhood", {NamedEntity | None: "entity", many(Edge): "edges", many(Entity): "entities"}, "Around an entity."
 )
 SearchResult = shape("SearchResult", {str: "query", types.Method: "method", many(SearchHit): "hits"}, "Best first.")
 
@@ -283,10 +295,10 @@ ModelState = shape(
     "ModelState",
     {
         **{str: "answer", dict[str, list[str]]: "roles", bool: "enabled"},
-        **{many(ProviderState): "providers", list[str]: "problems"},
+        **{many(ProviderState): "providers", list[str]: "allowed problems"},
     },
-    "`roles`: the models by what they do, those that stand in behind the one that answers. `problems` say which of the"
-    " models named in the settings cannot be used, and why.",
+    "`roles`: the models by what they do, those that stand in behind the one that answers. `allowed`: those that a"
+    " question may be put to. `problems` say which of the models named in the settings cannot be used, and why.",
 )
 ModelNames = shape(
     "ModelNames", {list[str]: "models", bool: "is_listed"}, "`is_listed` is false where the provider has no list."
@@ -302,13 +314,14 @@ ChangedKey = shape("ChangedKey", {Key: "key"})
 RevokedKey = shape("RevokedKey", {Key: "revoked"})
 RIGHTS: tuple[Action, ...] = ("add", "settings", "keys", "traces", "analytics", "clear_cache")
 May = shape("May", {bool: " ".join(RIGHTS)}, "What the caller may do.")
-Me = shape("Me", {May: "may", bool: "signed_in model"}, own=get_type_hints(Caller))
+Me = shape("Me", {May: "may", bool: "signed_in model", list[str]: "models"}, own=get_type_hints(Caller))
 SignedOut = shape("SignedOut", {bool: "signed_in"})
 Health = shape("Health", {Literal["ok"]: "status"})
 Readiness = shape(
     "Readiness",
-    perhaps({str: "reason version", int: "chunks process generation"}) | {Literal["ready", "not ready"]: "status"},
-    "All but the status is for admins of the whole library.",
+    perhaps({str: "reason version redis files", int: "chunks process generation", many(str): "degraded"})
+    | {Literal["ready", "not ready"]: "status"},
+    "All but the status, and what is away, is for admins of the whole library.",
 )
 
 # OpenAI's interface
@@ -387,5 +400,8 @@ MEANINGS: dict[str, str] = {
     "LookedAt.score": "What it was ranked by in the end",
     "LookedAt.use": "kept: good enough, but nothing was written or there was no room; dropped: too far off",
     "Readiness.reason": "Why it is not ready",
+    "Readiness.degraded": "What is away: without Redis all is slower, without files no page is shown and none added",
+    "Readiness.files": "Why originals and uploads cannot be reached",
+    "Readiness.redis": "Why Redis is away",
     "Extension.notes": "What the reader should know about how it came about",
 }

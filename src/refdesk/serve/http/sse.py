@@ -7,7 +7,7 @@
 Every event has an id, "STREAM-NUMBER". A client that lost the connection repeats the request with the header
 `Last-Event-ID` and gets what it missed. Work is cancelled `grace_s` after the last reader has left; events are kept for
 `KEPT_S` after the end. A comment every `heartbeat_s` keeps proxies from closing the connection. The work is done in one
-process; several that serve one library have their events in a database that they share (`SharedEvents`), so that
+process; several that serve one library have their events in a log that they share (`shared.py`), so that
 whichever is asked can follow a stream or stop it. Its id says when it began, for a server that has lost it (asking.py).
 """
 
@@ -15,27 +15,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import re
 import secrets
-import sqlite3
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator, MutableMapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
-from filelock import FileLock
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from refdesk.errors import NotFound, RefdeskError
-from refdesk.serve import is_alive
 from refdesk.serve.http.observe import ServerStopping, defect, json_bytes, problem
+from refdesk.serve.http.shared import EventLog, SqlEvents, Told
 
 KEPT_S = 60.0
 FINISH_S = 2.0  # for plain questions when the server is told to end; it waits for 5 in all
@@ -75,6 +70,7 @@ class Stream:
 
     head = RETRY
     waits = Waits()
+    is_enveloped = False  # seed 004: the data of each event says its type too
 
     def __init__(self, owner: str, request_id: str = "", own_id: str = "", about: tuple[str, str] = ("", "")) -> None:
         self.id = own_id or new_id()
@@ -95,7 +91,7 @@ class Stream:
         return self
 
     def put(self, name: str, data: Any) -> None:
-        self.parts.append(self._written(name, data))
+        self.parts.append(self._written(name, {"type": name, "data": data} if self.is_enveloped else data))
         for news in self._news:
             news.set()
 
@@ -173,77 +169,14 @@ class PlainStream(Stream):
         return b"data: %s\n\n" % (json_bytes(data) if name != "end" else b"[DONE]")
 
 
-TABLES = """
-PRAGMA synchronous = OFF;
-PRAGMA journal_mode = WAL;
-CREATE TABLE IF NOT EXISTS streams (
-    id TEXT PRIMARY KEY, owner TEXT, conversation TEXT, question TEXT, process INTEGER,
-    is_done INTEGER DEFAULT 0, is_stopped INTEGER DEFAULT 0, last_read REAL DEFAULT 0
-);
-CREATE TABLE IF NOT EXISTS events (stream TEXT, number INTEGER, data BLOB, PRIMARY KEY (stream, number));
-"""
-
-
-class SharedEvents:
-    """The answers that the processes of one server are streaming, in a database in their folder.
-
-    A thread writes, in the order of the calls, so that no token waits on the event loop for the lock of the database;
-    readers do not wait for a writer (WAL).
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._place = folder / "streams.sqlite"
-        self._waiting: SimpleQueue[tuple[str, tuple[Any, ...]]] = SimpleQueue()
-        self._database = self._open()
-        threading.Thread(target=self._write, name="shared-events", daemon=True).start()
-
-    def _open(self) -> sqlite3.Connection:
-        with FileLock(f"{self._place}.lock"):  # two workers that start at once: WAL is switched on by one of them
-            database = sqlite3.connect(self._place, timeout=10, isolation_level=None, check_same_thread=False)
-            database.executescript(TABLES)
-        database.row_factory = sqlite3.Row
-        return database
-
-    def _write(self) -> None:
-        database = self._open()
-        while True:
-            changes = [self._waiting.get()]
-            while not self._waiting.empty():
-                changes.append(self._waiting.get())
-            try:
-                database.execute("BEGIN IMMEDIATE")
-                for statement, values in changes:
-                    database.execute(statement, values)
-                database.execute("COMMIT")
-            except sqlite3.Error:  # a full disk: whoever follows in another process misses these events
-                logger.exception("events could not be shared with the other workers")
-                if database.in_transaction:
-                    database.execute("ROLLBACK")
-
-    def change(self, statement: str, *values: Any) -> None:
-        self._waiting.put((statement, values))
-
-    def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
-        return self._database.execute(query, values).fetchall()
-
-    def find(self, stream_id: str) -> sqlite3.Row | None:
-        """None also for a stream of a process that was killed: nobody goes on with it."""
-        found = self.rows("SELECT * FROM streams WHERE id = ?", stream_id)
-        return found[0] if found and (found[0]["is_done"] or is_alive(found[0]["process"])) else None
-
-    def forget(self, stream_id: str) -> None:
-        self.change("DELETE FROM streams WHERE id = ?", stream_id)
-        self.change("DELETE FROM events WHERE stream = ?", stream_id)
-
-
 class SharedStream(Stream):
     """A stream of this process that others may follow and stop."""
 
-    def __init__(self, shared: SharedEvents, owner: str, request_id: str, own_id: str, about: tuple[str, str]) -> None:
+    def __init__(self, shared: EventLog, owner: str, request_id: str, own_id: str, about: tuple[str, str]) -> None:
         super().__init__(owner, request_id, own_id, about)
         self._shared = shared
-        new = (self.id, owner, *about, os.getpid())
-        shared.change("INSERT INTO streams (id, owner, conversation, question, process) VALUES (?, ?, ?, ?, ?)", *new)
+        self._last_read = 0.0  # elsewhere, as far as is known here
+        shared.begin(Told(self.id, owner, *about), self.parts)
 
     def start(self, events: AsyncGenerator[Named, None]) -> Stream:
         self._watching = asyncio.create_task(self._watch())
@@ -251,21 +184,21 @@ class SharedStream(Stream):
 
     def put(self, name: str, data: Any) -> None:
         super().put(name, data)
-        self._shared.change("INSERT INTO events VALUES (?, ?, ?)", self.id, len(self.parts), self.parts[-1])
+        self._shared.grew(self.id)
 
     async def _watch(self) -> None:
-        while (found := await asyncio.to_thread(self._shared.find, self.id)) is None or not found["is_stopped"]:
+        while (found := await asyncio.to_thread(self._shared.find, self.id)) is None or not found.is_stopped:
+            self._last_read = self._last_read if found is None else found.last_read
             await asyncio.sleep(LOOK_S)
         self.cancel()
 
     def _end(self) -> None:
         self._watching.cancel()
-        self._shared.change("UPDATE streams SET is_done = 1 WHERE id = ?", self.id)
+        self._shared.finish(self.id)
         super()._end()
 
     def _leave(self) -> None:
-        found = self._shared.find(self.id)
-        if found is not None and time.time() - found["last_read"] < self.waits.grace_s:
+        if time.time() - self._last_read < self.waits.grace_s:
             self._leaving = asyncio.get_running_loop().call_later(self.waits.grace_s, self._leave)
         else:
             self.cancel()
@@ -274,43 +207,50 @@ class SharedStream(Stream):
 class FollowedStream(Stream):
     """A stream of another process, as it is seen here."""
 
-    def __init__(self, shared: SharedEvents, row: sqlite3.Row) -> None:
-        super().__init__(row["owner"], "", row["id"], (row["conversation"], row["question"]))
+    def __init__(self, shared: EventLog, told: Told, parts: list[bytes]) -> None:
+        """`parts`: what a reader has seen already must be there when he comes back."""
+        super().__init__(told.owner, "", told.id, (told.conversation, told.question))
         self._shared = shared
-        self._read()  # what a reader has seen already must be there when he comes back
+        self.parts = parts
         self._task = asyncio.create_task(self._follow())
         self._task.add_done_callback(lambda _: self._end())
 
-    def _read(self) -> None:
-        query = "SELECT data FROM events WHERE stream = ? AND number > ? ORDER BY number"
-        self.parts += [row["data"] for row in self._shared.rows(query, self.id, len(self.parts))]
+    async def _read(self) -> None:
+        self.parts += await asyncio.to_thread(self._shared.after, self.id, len(self.parts))
         for news in self._news:
             news.set()
 
     async def _follow(self) -> None:
-        while (found := await asyncio.to_thread(self._shared.find, self.id)) is not None:
-            self._read()
-            if found["is_done"]:
-                return
-            if self._news:
-                self._shared.change("UPDATE streams SET last_read = ? WHERE id = ?", time.time(), self.id)
+        seen = time.monotonic()
+        while True:
+            found = await asyncio.to_thread(self._shared.find, self.id)
+            if found is not None:
+                seen = time.monotonic()
+                await self._read()
+                if found.is_done:
+                    return
+                if self._news:
+                    await asyncio.to_thread(self._shared.read, self.id)
+            elif time.monotonic() - seen > self._shared.patience_s:
+                break
             await asyncio.sleep(LOOK_S)
         self.put("error", problem(ServerStopping(), self.request_id))  # its process was killed
 
     async def stopped(self) -> None:
-        self._shared.change("UPDATE streams SET is_stopped = 1 WHERE id = ?", self.id)
-        while (found := await asyncio.to_thread(self._shared.find, self.id)) is not None and not found["is_done"]:
+        await asyncio.to_thread(self._shared.stop, self.id)
+        while (found := await asyncio.to_thread(self._shared.find, self.id)) is not None and not found.is_done:
             await asyncio.sleep(LOOK_S)
-        self._read()
+        await self._read()
         await super().stopped()
 
 
 class Streams:
     """The streams of this process, running ones and those just finished, and those of others that are followed here."""
 
-    def __init__(self, shared: Path | None = None, waits: Waits = Waits()) -> None:  # noqa: B008
+    def __init__(self, shared: Path | EventLog | None = None, waits: Waits = Waits()) -> None:  # noqa: B008
+        """`shared`: what the processes of one server, or of many, have in common; None: there is one."""
         self.waits = waits
-        self._shared = None if shared is None else SharedEvents(shared)
+        self._shared = SqlEvents(shared) if isinstance(shared, Path) else shared
         self._known: OrderedDict[str, Stream] = OrderedDict()
         self.running = 0
         self.is_stopping = False
@@ -325,12 +265,13 @@ class Streams:
         own_id: str = "",
         about: tuple[str, str] = ("", ""),
         kind: type[Stream] = Stream,
+        is_enveloped: bool = False,
     ) -> Stream:
         """`about` is the conversation and the question."""
         stream = kind(owner, request_id, own_id, about)
         if self._shared is not None and about[0]:
             stream = SharedStream(self._shared, owner, request_id, stream.id, about)
-        stream.waits = self.waits
+        stream.waits, stream.is_enveloped = self.waits, is_enveloped
         self._known[stream.id] = stream
         self.running += 1
         stream.on_end.append(lambda: self._ended(stream))
@@ -338,31 +279,40 @@ class Streams:
             stream.on_end.append(on_end)
         return stream.start(events)
 
-    def find(self, last_event_id: str, owner: str) -> tuple[Stream, int] | None:
+    async def find(self, last_event_id: str, owner: str) -> tuple[Stream, int] | None:
         """The stream and the number of the last event that was seen: `"19a…-7"` -> (the stream, 7).
 
         None: of some time ago, or of a process that is gone.
         """
         name, _, number = last_event_id.rpartition("-")
-        stream = self._known.get(name) or self._followed("id = ?", name)
+        stream = self._known.get(name) or await self._followed(lambda shared: shared.find(name))
         is_id = _NUMBER.fullmatch(number) is not None and began_at(name) is not None
         if not is_id or (stream is not None and (stream.owner != owner or int(number) > len(stream.parts))):
             raise NotFound("there is no such stream, or no such event in it", hint="ask again without Last-Event-ID")
         return None if stream is None else (stream, int(number))
 
-    def in_conversation(self, conversation_id: str, owner: str) -> Stream | None:
+    async def in_conversation(self, conversation_id: str, owner: str) -> Stream | None:
         """The stream that answers in this conversation at this moment, for whom it belongs to."""
         for stream in reversed(self._known.values()):
             if stream.conversation_id == conversation_id and stream.owner == owner and not stream.is_done:
                 return stream
-        return self._followed("conversation = ? AND owner = ? AND NOT is_done", conversation_id, owner)
+        return await self._followed(lambda shared: shared.running(conversation_id, owner))
 
-    def _followed(self, condition: str, *values: str) -> Stream | None:
+    async def _followed(self, look: Callable[[EventLog], Told | None]) -> Stream | None:
         shared = self._shared
-        rows = shared.rows(f"SELECT * FROM streams WHERE {condition} ORDER BY id DESC", *values) if shared else []
-        if shared is None or not rows or shared.find(rows[0]["id"]) is None:
+        if shared is None:
             return None
-        stream = self._known[rows[0]["id"]] = FollowedStream(shared, rows[0])
+
+        def found() -> tuple[Told, list[bytes]] | None:
+            told = look(shared)
+            return None if told is None else (told, shared.after(told.id, 0))
+
+        if (seen := await asyncio.to_thread(found)) is None:
+            return None
+        told, parts = seen
+        if (known := self._known.get(told.id)) is not None:  # somebody came for it in the same moment
+            return known
+        stream = self._known[told.id] = FollowedStream(shared, told, parts)
         stream.waits = self.waits
         self.running += 1
         stream.on_end.append(lambda: self._ended(stream))
@@ -379,8 +329,9 @@ class Streams:
         self.running -= 1
         kept_s = 0.0 if isinstance(stream, FollowedStream) else KEPT_S  # who follows it again asks again
         asyncio.get_running_loop().call_later(kept_s, self._known.pop, stream.id, None)
-        if isinstance(stream, SharedStream) and self._shared is not None:
-            asyncio.get_running_loop().call_later(KEPT_S, self._shared.forget, stream.id)
+        if isinstance(stream, SharedStream) and (shared := self._shared) is not None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(KEPT_S, lambda: loop.run_in_executor(None, shared.forget, stream.id))
         while len(self._known) - self.running > MOST_KEPT:
             oldest = next(name for name, one in self._known.items() if one.is_done)
             del self._known[oldest]

