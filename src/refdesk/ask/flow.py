@@ -44,7 +44,7 @@ from refdesk.ask.formulas import change_in, formula_answer, formula_in, names_ra
 from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, conclude, doubted, judge, previews, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped
-from refdesk.ask.line_items import named_times, over_time, with_hits, with_named_figures
+from refdesk.ask.line_items import asks_over_time, asks_to_compute, over_time, with_named_figures
 from refdesk.ask.listing import summed_up
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, Tables, cited_tables, cites_tables, model_plan
@@ -57,7 +57,6 @@ from refdesk.ask.side_by_side import side_by_side
 from refdesk.ask.table_answer import (
     TablesRead,
     asks_for_figure,
-    asks_yes_or_no,
     figure_answer,
     likelier_answer,
     read_tables,
@@ -66,7 +65,7 @@ from refdesk.ask.table_answer import (
 from refdesk.ask.table_question import asking_clause, with_named_rows
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
-from refdesk.ask.wording import NUMBER, other_language, wanted
+from refdesk.ask.wording import other_language, wanted
 from refdesk.errors import AskError, RefdeskError
 from refdesk.library import LibraryReader
 from refdesk.ports import Cache, Embedder, Models, NoReader, Reader, Reranker
@@ -287,16 +286,13 @@ async def _computed(
     """What a formula gives that the question defines, or names where no table has the figure itself."""
     if not plan.read or plan.use_llm:
         return None
-    series: list[TablePlan] = []
-    if asks_for_figure(query):
+    if asks_over_time(query):
         with trace.optional("series", hits=len(retrieved.considered)) as stage:
-            series = await in_thread(over_time, query, retrieved, desk.library, desk.reader)
+            series, retrieved = await in_thread(over_time, query, retrieved, desk.library, desk.reader)
             stage.gave(figures=len(series))
-    if series:
-        retrieved = await in_thread(with_hits, series, retrieved, desk.library)
-        return await in_thread(series_answer, answer, plan, retrieved, series, desk.library)
-    is_of_time = asks_yes_or_no(query) and bool(named_times(query.fullest))
-    may_compute = query.number >= NUMBER or asks_for_figure(query) or is_of_time
+            if series:
+                return await in_thread(series_answer, answer, plan, retrieved, series, desk.library)
+    may_compute = asks_to_compute(query)
     formula = formula_in(query.fullest) if may_compute else None
     if formula is None and may_compute:
         formula = await in_thread(change_in, query.fullest, retrieved, desk.library, desk.reader)

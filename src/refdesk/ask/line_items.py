@@ -24,7 +24,15 @@ from refdesk.answer import Query, Retrieved
 from refdesk.ask.figures import SCALES
 from refdesk.ask.plan_choice import AT_END, CLAUSE, NEARLY, FoundTable, TablePlan, report_period, table_of
 from refdesk.ask.sentences import asking_part, question_words
-from refdesk.ask.table_answer import INSTEAD, SHOWN, SUREST_AMONG_MANY, TablesRead, reading
+from refdesk.ask.table_answer import (
+    INSTEAD,
+    SHOWN,
+    SUREST_AMONG_MANY,
+    TablesRead,
+    asks_for_figure,
+    asks_yes_or_no,
+    reading,
+)
 from refdesk.ask.table_question import (
     QUARTER,
     asking_clause,
@@ -35,6 +43,7 @@ from refdesk.ask.table_question import (
     things_asked,
 )
 from refdesk.ask.table_view import AskedWords, CellPlan, Selection
+from refdesk.ask.wording import NUMBER
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
@@ -532,11 +541,26 @@ def changed_item(
     return (best, times) if best and min(own[best] for own in chances) >= LEAST else None
 
 
-def over_time(query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> list[TablePlan]:
-    """What a figure was in each of the reports, where the question asks how it has become and names no time."""
+def asks_to_compute(query: Query) -> bool:
+    """May a formula answer it? Yes or no only where it names a time: "has debt grown between 2021 and 2022?"."""
+    is_of_time = asks_yes_or_no(query) and bool(named_times(query.fullest))
+    return query.number >= NUMBER or asks_for_figure(query) or is_of_time
+
+
+def asks_over_time(query: Query) -> bool:
+    """Does it ask how a figure has become, and name no time?"""
+    text = asking_part(query.fullest)
+    is_so = asks_for_figure(query) and _HAS_BECOME.search(asking_clause(text)) is not None
+    return is_so and not named_times(text)
+
+
+def over_time(
+    query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader
+) -> tuple[list[TablePlan], Retrieved]:
+    """What a figure was in each of the reports, and what was found on the way to them."""
     text, vectors = asking_part(query.fullest), vectors_of(reader)
-    if vectors is None or not _HAS_BECOME.search(asking_clause(text)) or named_times(text):
-        return []
+    if vectors is None:
+        return [], retrieved
     found: dict[str, ItemCell] = {}
     for report in named_reports(text, retrieved, library, are_all=True):
         for one in asked_by_name(text, [report], vectors)[:1]:
@@ -548,7 +572,7 @@ def over_time(query: Query, retrieved: Retrieved, library: LibraryReader, reader
     of_length = [one for when, one in found.items() if period_from(when).length == usual]
     told = sorted(of_length, key=lambda one: _when(period_from(one.cell.period)))
     plans = [plan for one in told if (plan := plan_of(one)) is not None]
-    return plans if len(plans) > 1 else []
+    return (plans, with_hits(plans, retrieved, library)) if len(plans) > 1 else ([], retrieved)
 
 
 def _value_of(plan: TablePlan) -> float | None:
