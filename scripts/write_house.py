@@ -44,7 +44,7 @@ LAYERS: dict[str, set[str]] = {
     "stages and what implements the ports": {"ingest", "ask"} | IMPLEMENTATIONS,
     "the desk": {"access", "caller_desk", "library_desk", *COMPOSITION_ROOTS},
     "the public door": {"__init__"},
-    "doors": {"serve"},
+    "doors": {"serve", "langgraph"},
     "the program": {"__main__"},
 }
 

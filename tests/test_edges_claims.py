@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,16 @@ from refdesk.ask.support import (
     weights,
     words,
 )
-from refdesk.ask.verify import MOST_CLAIMS, checkable, read_verdicts, settle, verify, verify_request, with_fragment
+from refdesk.ask.verify import (
+    MOST_CLAIMS,
+    check,
+    checkable,
+    correct,
+    read_verdicts,
+    verify,
+    verify_request,
+    with_fragment,
+)
 from refdesk.terms import terms
 from refdesk.trace import Trace
 from refdesk.types import Box, Span
@@ -246,10 +256,10 @@ def test_attested_answers(stored: str) -> None:
         for order in ((1, 2, 3, 4), (4, 3, 2, 1), (2, 1)):
             made = attest(query("Which gauge hums?"), content, order, held, vectors, embed)
             claims = [[one.verdict, one.score, one.note, one.markers, one.citations] for one in made.claims]
-            shown = [*(one.score for one in made.claims), *(one.relevance_score for one in made.citations)]
+            shown = [*(one.score for one in made.claims), *(one.support_score for one in made.citations)]
             assert all(score == round(score, 4) for score in shown)
             cited = [
-                [one.marker, one.chunk_id, one.page, one.located, one.quote[:16], one.relevance_score, one.origin]
+                [one.marker, one.chunk_id, one.page, one.located, one.quote[:16], one.support_score, one.origin]
                 for one in made.citations
             ]
             found.append([made.content, claims, cited, [*made.sizes.values()]])
@@ -304,6 +314,13 @@ def test_what_a_verifier_is_asked_and_says() -> None:
     assert found == [["verified", 1, 12, 1], ["disputed", 10, 12, 1], ["disputed", 1, 12, 1]]
 
 
+async def settle(
+    asked: Any, plan: Plan, made: Any, held: Any, vectors: Any, embed: Any, models: Any, trace: Trace
+) -> Any:
+    checked = await check(asked, plan, made, held, models, trace)
+    return await correct(asked, plan, checked, held, vectors, embed, models, trace)
+
+
 @pytest.mark.parametrize("reconcile", [True, False])
 @pytest.mark.parametrize("written", ["", "The harbour has nine pilots [1].", "The harbour has ten pilots [1]."])
 def test_what_stands_after_the_checks(reconcile: bool, written: str) -> None:
@@ -323,7 +340,7 @@ def test_what_stands_after_the_checks(reconcile: bool, written: str) -> None:
             answers = said(*([verdict] * len(made.claims))) if verdict != "nonsense" else "I do not know"  # type: ignore[list-item]
             models = Named(verifier=Says(answers), reconciler=Says(written))
             plan = Plan("hybrid", 5, 10, verify=True, reconcile=reconcile)
-            done = asyncio.run(settle(query(), plan, made, held, vectors, embed, models, Trace()))  # type: ignore[arg-type]
+            done = asyncio.run(settle(query(), plan, made, held, vectors, embed, models, Trace()))
             asked = [request.max_tokens for request in models.models["reconciler"].asked]
             found.append([
                 done.attested.content, [one.verdict for one in done.attested.claims], done.verification.status,
@@ -331,7 +348,7 @@ def test_what_stands_after_the_checks(reconcile: bool, written: str) -> None:
             ])  # fmt: skip
         quiet = asyncio.run(
             settle(query(), Plan("hybrid", 5, 10, verify=True), made, held, vectors, embed, Named(), Trace())
-        )  # type: ignore[arg-type]
+        )
         found.append([quiet.verification.status, len(quiet.verification.notes)])
     freeze(f"settled {reconcile} {written}", found)
 

@@ -147,6 +147,16 @@ def handing_in(described: Described) -> None:
     assert table["cells"][-1]["number"] == 14.5 and table["columns"][1]["period"] == "2020"
     assert call("POST", f"/api/ingest/index?doc_id={sheet['document_id']}")["indexed"] == 1
     call("DELETE", "/api/uploads/{upload_id}", path_of={"upload_id": uploads["a.txt"]["id"]})
+    chunk = {"doc_id": "d1", "sequence_number": 1, "content_raw": "The bell of the pier rings at noon."}
+    (imported,) = call("POST", "/api/import", json={"chunks": [chunk], "collection": "bells"})["documents"]
+    assert imported["outcome"] == "added" and imported["document_id"]
+    job = call("POST", "/api/background", 202, json={"kind": "tree", "collection": "bells"})
+    while (jobs := call("GET", "/api/background")["jobs"])[0]["status"] != "ready":
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert jobs[0]["id"] == job["id"] and jobs[0]["chunks_done"] == jobs[0]["chunks_total"] > 0
+    call("DELETE", "/api/background/{job_id}", path_of={"job_id": job["id"]})
+    call("GET", "/api/background/cost", 400)
     call("POST", "/api/examples?wait=false", 202)
 
 

@@ -220,13 +220,14 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The numbered passages and the bytes a model is given of them."""
+    """The numbered passages and the text a model is given of them; `citations` where they were asked for."""
 
     passages: tuple[Passage, ...]
     text: str
     token_count: int
     dropped: int = 0  # passages that found no room
     is_too_small: bool = False  # not even the best one did: it may be quoted, but the text does not hold it
+    citations: tuple[Citation, ...] = ()  # one for each passage
 
     @property
     def sizes(self) -> dict[str, Any]:

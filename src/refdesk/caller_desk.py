@@ -11,9 +11,10 @@ from typing import Any
 
 from refdesk import arguments
 from refdesk.access import AdminDesk
-from refdesk.answer import Answer, Citation, Event
+from refdesk.answer import Answer, Citation, Context, Event, Question
 from refdesk.arguments import History, Names
-from refdesk.ask.flow import collected, collected_sync
+from refdesk.ask.flow import collected, run_sync
+from refdesk.ask.staged import StagedQuestion
 from refdesk.entities import SHORT_FOR, Beside, beside, entity_key
 from refdesk.errors import NotFound, UsageError
 from refdesk.records import (
@@ -43,6 +44,7 @@ from refdesk.types import (
 )
 
 DEFAULT_COLLECTION = "default"
+SCOPE_OPTIONS = ("kind", "pages", "date_from", "date_to", "metadata")
 MOST_EDGES, READ_FOR_GRAPH = 20, 200  # neighbours of an entity that are shown, and chunks that are read for them
 
 
@@ -434,6 +436,27 @@ class CallerDesk(AdminDesk):
         >>> async for event in desk.ask("When is the price list revised?"):
         ...     print(event.to_dict())
         """
+        options: dict[str, Any] = {
+            **{"k": k, "level": level, "mode": mode, "response_mode": response_mode, "model": model},
+            **{"conversation_id": conversation_id, "history": history, "verbatim": verbatim, "cache": cache},
+            **{"max_context_chars": max_context_chars, "settings": settings},
+            **{"collection": collection, "document": document, **scope},
+        }
+        return self.parts.asking.ask(*self._asked(question, **options))
+
+    def _asked(
+        self,
+        question: str,
+        *,
+        model: str = "",
+        conversation_id: str = "",
+        settings: Mapping[str, Any] | None = None,
+        collection: Names = None,
+        document: Names = None,
+        **options: Any,
+    ) -> tuple[Question, Settings]:
+        """A question as it is asked, checked, with the settings that hold for it."""
+        scope = {name: options.pop(name) for name in SCOPE_OPTIONS if name in options}
         self.require("ask")
         chosen = self._put_to(model.strip(), self._chosen(settings))
         if self.caller.id and conversation_id:
@@ -442,18 +465,11 @@ class CallerDesk(AdminDesk):
             question,
             self.scope(collection, document, **scope),
             chosen,
-            level=level,
-            mode=mode,
-            response_mode=response_mode,
-            k=k,
             conversation_id=conversation_id,
-            history=history,
-            verbatim=verbatim,
-            max_context_chars=max_context_chars,
-            cache=cache,
             owner=self.caller.id,
+            **options,
         )
-        return self.parts.asking.ask(asked, chosen)
+        return asked, chosen
 
     async def answer(self, question: str, **options: Any) -> Answer:
         """`ask`, collected into its answer; an error is raised."""
@@ -465,7 +481,31 @@ class CallerDesk(AdminDesk):
         >>> desk.ask_sync("When is the price list revised?").content
         'The price list is revised every January. [1]'
         """
-        return collected_sync(lambda: self.ask(question, **options), self.aclose)
+        return run_sync(lambda: self.answer(question, **options), self.aclose)
+
+    def staged(self, question: str, **options: Any) -> StagedQuestion:
+        """The question, to be asked stage by stage; see ask/staged.py. The options are those of `ask`."""
+        asked, chosen = self._asked(question, **options)
+        return StagedQuestion(asked, self.parts.asking.ports(asked, chosen))
+
+    def context(self, question: str, **options: Any) -> Context:
+        """What a model would be given to answer a question: the text, and where each passage of it stands.
+
+        Empty where nothing is asked ("Hello"). The options are those of `ask`; `rag.context_format` chooses the form.
+
+        >>> found = desk.context("What is Python?", k=6, max_context_chars=4000)
+        >>> found.text, [citation.document_name for citation in found.citations]
+        """
+
+        async def gathered() -> Context:
+            staged = self.staged(question, **(options | {"cache": False}))
+            if await staged.route(must_search=True):
+                return Context((), "", 0)
+            await staged.retrieve()
+            await staged.rerank()
+            return await staged.context()
+
+        return run_sync(gathered, self.aclose)
 
     # what was answered
 

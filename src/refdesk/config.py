@@ -26,6 +26,7 @@ from refdesk.settings import Settings, specs
 
 logger = logging.getLogger("refdesk")
 SHIPPED_EMBEDDER = "shipped"
+GIVEN_EMBEDDER = "given"  # by the program that opened the library
 DEFAULT_LIBRARY = "~/.refdesk"
 # Entry of refdesk.toml and field of Config -> variable of the environment
 _MODELS: Mapping[str, str] = {

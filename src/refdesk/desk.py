@@ -21,6 +21,7 @@ from refdesk.ask.flow import Asking
 from refdesk.caller_desk import DEFAULT_COLLECTION, CallerDesk
 from refdesk.config import (
     DATABASE,
+    GIVEN_EMBEDDER,
     close_to_others,
     explain,
     initial_settings,
@@ -43,10 +44,11 @@ from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.library_desk import LibraryDesk
-from refdesk.ports import Embedder
+from refdesk.ports import LLM, Embedder, Reranker
 from refdesk.providers.airtable import Airtable
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.extras import make_embedder
+from refdesk.providers.given import TextEmbedder, checked_llm, given_embedder
 from refdesk.providers.shipped import OnnxReader
 from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.redis_link import RedisLink
@@ -99,8 +101,14 @@ class Refdesk(LibraryDesk):
         *,
         settings: Mapping[str, Any] | None = None,
         database: str | None = None,  # postgresql://… or "", SQLite in the folder; None: as REFDESK_DATABASE_URL says
+        llm: LLM | None = None,
+        embedder: Embedder | TextEmbedder | None = None,
+        reranker: Reranker | None = None,
     ) -> None:
+        """`llm`, `embedder` and `reranker` are objects of the program's own, used in place of those that are named."""
         self.config = config = load_config(library, database=database)
+        if embedder is not None:
+            self.config = config = replace(config, embedder=GIVEN_EMBEDDER)
         own = dict(settings or {})
         base, gone = initial_settings(config)
         for note in gone:
@@ -108,7 +116,7 @@ class Refdesk(LibraryDesk):
         self._made_settings = (base, base.changed(own))  # what is wrong is said before anything is opened
         self.folder = config.library
         files = self._open_folder()
-        embedder = make_embedder(config)
+        embedder = make_embedder(config) if embedder is None else given_embedder(embedder)
         engine, follower = self._open_database()
         self._engine, self._follower = engine, follower
         self._reads = PreparedReader(engine)
@@ -130,7 +138,7 @@ class Refdesk(LibraryDesk):
         summaries = SqlSummaries(engine)
         graph = SqlGraph(searched)
         reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex, graph, summaries)
-        models = ModelDirectory(config)
+        models = ModelDirectory(config, checked_llm(llm) if llm is not None else None, reranker)
         self.background_ports = BackgroundPorts(
             documents, documents, summaries, self.jobs, embedder, lambda: models.of(current()), models.aclose
         )
@@ -345,13 +353,20 @@ class Refdesk(LibraryDesk):
             self._writer,
             self.jobs,
             self.files,
-            Setup(self.config, self.settings),
+            Setup(self.config, self._ingest_settings()),
             self.parts.embedder,
             on_progress or (lambda progress: None),
             on_added or (lambda added: None),
             self._maintenance.compact,  # also during a long add, or searches would scan ever more
             run,
         )
+
+    def _ingest_settings(self) -> Settings:
+        """No chunk is longer than the window of an embedder that workers do not know."""
+        settings, window = self.settings, self.parts.embedder.max_tokens
+        if self.config.embedder != GIVEN_EMBEDDER or settings.chunk_maximum <= window:
+            return settings
+        return replace(settings, chunk_maximum=window, chunk_target=min(settings.chunk_target, window))
 
     # looking after it
 

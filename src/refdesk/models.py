@@ -89,6 +89,10 @@ PROVIDERS: Mapping[str, Provider] = {
 }
 
 
+OWN = "own"  # of a model that a program brings along (providers/given.py): nobody else knows it
+OWN_PROVIDER = Provider(OWN, "", is_local=True)
+
+
 def split_name(name: str) -> tuple[Provider, str]:
     """`"ollama:qwen2.5:14b"` -> (the provider ollama, `"qwen2.5:14b"`)."""
     provider, _, model = name.strip().partition(":")
@@ -197,6 +201,8 @@ def model_info(name: str) -> ModelInfo:
     >>> model_info("ollama:qwen2.5:14b").tier
     'medium'
     """
+    if name.startswith(f"{OWN}:"):
+        return _info(OWN_PROVIDER, name.removeprefix(f"{OWN}:"), None)
     provider, model = split_name(name)
     return _info(provider, model, _head(model) if provider.is_file else None)
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from refdesk.answer import (
     Answer,
@@ -64,7 +64,7 @@ from refdesk.ask.table_answer import (
 )
 from refdesk.ask.table_question import asking_clause, with_named_rows
 from refdesk.ask.understand import understand
-from refdesk.ask.verify import LEFT_OUT, checkable, settle, with_fragment
+from refdesk.ask.verify import LEFT_OUT, check, checkable, correct, with_fragment
 from refdesk.ask.wording import other_language, wanted
 from refdesk.errors import AskError, RefdeskError
 from refdesk.library import LibraryReader
@@ -75,6 +75,7 @@ from refdesk.store_ports import AnswerStore, ConversationStore
 from refdesk.terms import terms
 from refdesk.trace import Trace, in_thread, is_able, run
 
+Result = TypeVar("Result")
 LIST_REACH = 3  # chunks on each side that are read for a list, under one heading
 
 logger = logging.getLogger("refdesk.ask")
@@ -125,18 +126,36 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         for event in known:
             yield event
         return
-    if (begun := await _unsearched(question, query, answer, desk, trace)) is not None:
-        async with aclosing(_without_search(question, query, begun, desk, keeper, trace)) as events:
+    if (begun := await unsearched(question, query, answer, desk, trace)) is not None:
+        async with aclosing(without_search(question, query, begun, desk, keeper, trace)) as events:
             async for event in events:
                 yield event
         return
 
-    settings = (desk := _for_lists(desk, query)).settings
+    settings = (desk := for_lists(desk, query)).settings
     plan, budget = make_plan(question, query, models, settings, trace)
     count = len(await in_thread(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader, models, keeper.turns)
     retrieved = await keeper.hits(query, plan, lambda: retrieve(query, plan, question.scope, *ports))
+    async with aclosing(answer_from(question, desk, keeper, query, answer, plan, budget, retrieved, trace)) as events:
+        async for event in events:
+            yield event
+
+
+async def answer_from(
+    question: Question,
+    desk: AskPorts,
+    keeper: Keeper,
+    query: Query,
+    answer: Answer,
+    plan: Plan,
+    budget: Budget,
+    retrieved: Retrieved,
+    trace: Trace,
+) -> AsyncGenerator[Event, None]:
+    """From the hits to the answer: judged, read, written, checked and kept."""
+    library, models, settings = desk.library, desk.models, desk.settings
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
     retrieved = await _with_more(question, query, plan, retrieved, desk, trace)
@@ -150,7 +169,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         yield Done(await keeper.keep(found, query))
         return
 
-    fitted = await _assembled(question, desk, query, plan, budget, retrieved, keeper, trace)
+    fitted = await assembled(question, desk, query, plan, budget, retrieved, keeper, trace)
     plan, budget, context = fitted.plan, fitted.budget, fitted.context
     missing = joined_later(retrieved, context)
     retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library, is_quick=not missing)
@@ -174,7 +193,10 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     if plan.verify:
         yield Verifying("checking")
     with trace.stage("settle", mode=question.response_mode, **attested.sizes) as stage:
-        settled = await settle(query, plan, attested, *proofs, models, trace, cells)
+        checked = await check(query, plan, attested, context, models, trace)
+        if checked.needs_correction(plan):
+            yield Thinking("reconcile", "Settling what is disputed")
+        settled = await correct(query, plan, checked, *proofs, models, trace, cells)
         stage.gave(status=settled.verification.status)
     if settled.attested.content != draft.content:
         yield Replace(settled.attested.content, settled.verification.status)
@@ -232,7 +254,7 @@ async def _with_more(
     return retrieved
 
 
-def _for_lists(desk: AskPorts, query: Query) -> AskPorts:
+def for_lists(desk: AskPorts, query: Query) -> AskPorts:
     """A list may go on over several chunks, so that more of them are read; a model reads as many as ever."""
     if wanted(query) not in ("steps", "several") or desk.models.role("answer") is not None:
         return desk
@@ -347,7 +369,7 @@ async def _planned(
     return planned
 
 
-async def _unsearched(question: Question, query: Query, answer: Answer, desk: AskPorts, trace: Trace) -> Answer | None:
+async def unsearched(question: Question, query: Query, answer: Answer, desk: AskPorts, trace: Trace) -> Answer | None:
     """The answer to what no passage is read for, as far as it is known; None where the documents are searched."""
     if question.mode == "general" or query.route != "needs_retrieval":
         return answer
@@ -357,7 +379,7 @@ async def _unsearched(question: Question, query: Query, answer: Answer, desk: As
     return await run(trace, "catalogue", answer_from_catalogue, *asked)
 
 
-async def _without_search(
+async def without_search(
     question: Question, query: Query, answer: Answer, desk: AskPorts, keeper: Keeper, trace: Trace
 ) -> AsyncGenerator[Event, None]:
     """What no passage is read for: the mode `general`, small talk, errands, and what the list of documents answers."""
@@ -434,7 +456,7 @@ def _with_quotes(
     return attested if both == text else attest(query, draft.content, draft.order, context, vectors, embed, tables)
 
 
-async def _assembled(
+async def assembled(
     question: Question,
     desk: AskPorts,
     query: Query,
@@ -498,9 +520,9 @@ class Asking:
         self.answers = answers
 
     def ask(self, question: Question, settings: Settings) -> AsyncGenerator[Event, None]:
-        return ask(question, self._desk(question, settings))
+        return ask(question, self.ports(question, settings))
 
-    def _desk(self, question: Question, settings: Settings) -> AskPorts:
+    def ports(self, question: Question, settings: Settings) -> AskPorts:
         def record(answer: Answer, trace: Trace) -> None:
             touched = (*answer.sources, *answer.related_documents)
             self.answers.put(
@@ -573,20 +595,20 @@ async def collected(events: AsyncGenerator[Event, None]) -> Answer:
     raise AskError("the stream ended without an answer")
 
 
-def collected_sync(
-    begin: Callable[[], AsyncGenerator[Event, None]], close: Callable[[], Coroutine[Any, Any, None]]
-) -> Answer:
-    """`collected` for those who do not await; within a running loop, in a thread of its own.
+def run_sync(
+    begin: Callable[[], Coroutine[Any, Any, Result]], close: Callable[[], Coroutine[Any, Any, None]]
+) -> Result:
+    """What is awaited, for those who do not await; within a running loop, in a thread of its own.
 
     `close` ends what the loop of this one question has kept open.
     """
 
-    answers: list[Answer] = []
+    results: list[Result] = []
 
     async def work() -> None:
         # Not returned: Python 3.11 writes the result of what it runs into an error that nobody sees, which takes 7 ms.
         try:
-            answers.append(await collected(begin()))
+            results.append(await begin())
         finally:
             await close()
 
@@ -597,4 +619,4 @@ def collected_sync(
     else:
         with ThreadPoolExecutor(1, "refdesk-ask") as pool:
             pool.submit(lambda: asyncio.run(work())).result()
-    return answers[0]
+    return results[0]

@@ -262,7 +262,7 @@ class Keeper:
 
     def context(self, plan: Plan, budget: object, make: Callable[[], Context]) -> Context:
         """What is assembled of the hits, or was a moment ago with as much room."""
-        if not self._may_reuse:
+        if not self._may_reuse or not self._found_as:
             return make()
         room = (replace(plan, **UNCHECKED, **UNWRITTEN), budget, self._question.max_context_chars)
         key = f"{self._found_as} {room!r}"

@@ -105,13 +105,18 @@ async def retrieve(
 ) -> Retrieved:
     """The hits to be read, best first, with what the later stages need to know of them."""
     job = Retrieval(plan, scope, library, embedder, reranker, settings, trace, reader, models, turns)
+    sides, ranked = await find(query, job)
+    return await in_thread(choose, job, query, sides, ranked)
+
+
+async def find(query: Query, job: Retrieval) -> tuple[list[Query], list[list[Hit]]]:
+    """What is searched for, each side of a comparison too, and the candidates of each."""
     has_sides = len(query.parts) > 1 and not job.has_router
     sides = [query, *(await in_thread(_sides, job, query) if has_sides else ())]
-    ranked = [await _ranked(job, side) for side in sides]
-    return await in_thread(_chosen, job, query, sides, ranked)
+    return sides, [await _ranked(job, side) for side in sides]
 
 
-def _chosen(job: Retrieval, query: Query, sides: Sequence[Query], ranked: Sequence[list[Hit]]) -> Retrieved:
+def choose(job: Retrieval, query: Query, sides: Sequence[Query], ranked: Sequence[list[Hit]]) -> Retrieved:
     """Of what was found for each side, what will be read."""
     considered = interleave(ranked) if len(ranked) > 1 else ranked[0]
     kept = [_checked(job, side, hits) for side, hits in zip(sides, ranked, strict=True)]
@@ -143,16 +148,8 @@ def _sides(job: Retrieval, query: Query) -> list[Query]:
     """The sides of a comparison as queries of their own; each costs one embedding."""
     with job.trace.stage("sides", parts=len(query.parts)):
         languages = job.library.languages
-        return [
-            replace(
-                query,
-                standalone=part,
-                vector=job.embedder.embed_query(part),
-                terms=tuple(query_terms(part, languages)),
-                parts=(),
-            )
-            for part in query.parts
-        ]
+        sides = [(part, job.embedder.embed_query(part), tuple(query_terms(part, languages))) for part in query.parts]
+        return [replace(query, standalone=part, vector=vector, terms=own, parts=()) for part, vector, own in sides]
 
 
 async def _ranked(job: Retrieval, query: Query) -> list[Hit]:

@@ -151,21 +151,27 @@ class Settled:
     usage: Usage
 
 
-async def settle(
-    query: Query,
-    plan: Plan,
-    attested: Attested,
-    context: Context,
-    vectors: Mapping[int, Any],
-    embed: Callable[[str], Any],
-    models: Models,
-    trace: Trace,
-    tables: Tables | None = None,
-) -> Settled:
-    """What stands after the checks of the plan; a check that fails is written down and changes nothing."""
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was attested with what the verifier says of it; `review` is None where none was asked."""
+
+    attested: Attested
+    verification: Verification
+    spent: Usage
+    review: Review | None = None
+
+    def needs_correction(self, plan: Plan) -> bool:
+        refuted = any(claim.verdict in REFUTED for claim in self.attested.claims)
+        return plan.verify and plan.reconcile and (refuted or self.verification.status == "disputed")
+
+
+async def check(
+    query: Query, plan: Plan, attested: Attested, context: Context, models: Models, trace: Trace
+) -> Checked:
+    """The built-in check, and that of a verifier where one is named."""
     if not plan.verify:
         trace.skip("verify", "the mode is quick")
-        return Settled(attested, Verification("off"), Usage())
+        return Checked(attested, Verification("off"), Usage())
     verification, spent = _built_in(attested.claims), Usage()
     review: Review | None = None
     if plan.ask_verifier and (verifier := models.role("verifier")) is not None and attested.claims:
@@ -174,8 +180,23 @@ async def settle(
             attested = replace(attested, claims=stricter(attested.claims, review.verdicts, verifier.name))
             verification, spent = _together(review.verification, attested.claims), review.usage
             stage.gave(status=verification.status, notes=len(verification.notes))
-    refuted = [claim for claim in attested.claims if claim.verdict in REFUTED]
-    if not plan.reconcile or not (refuted or verification.status == "disputed"):
+    return Checked(attested, verification, spent, review)
+
+
+async def correct(
+    query: Query,
+    plan: Plan,
+    checked: Checked,
+    context: Context,
+    vectors: Mapping[int, Any],
+    embed: Callable[[str], Any],
+    models: Models,
+    trace: Trace,
+    tables: Tables | None = None,
+) -> Settled:
+    """Without what is disputed, or as a reconciler writes it; as it was where the plan does not ask for that."""
+    attested, verification, spent, review = checked.attested, checked.verification, checked.spent, checked.review
+    if not checked.needs_correction(plan):
         return Settled(attested, verification, spent)
     # Drafts are read as a model writes them: markers are numbers of passages, not yet renumbered.
     text = numbered_by_passage(remove_unsupported(attested.content, attested.claims), attested.order)

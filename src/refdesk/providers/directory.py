@@ -42,9 +42,10 @@ from refdesk.errors import (
     UsageError,
 )
 from refdesk.models import PROVIDERS, Provider, estimate, split_name
-from refdesk.ports import LLM, ModelRole, Piece, Request, Reranker
+from refdesk.ports import LLM, ModelRole, Models, Piece, Request, Reranker
 from refdesk.prompts import TRIAL, TRIAL_ANSWER, TRIAL_MARKER, answering_system
 from refdesk.providers.extras import OnnxReranker
+from refdesk.providers.given import GivenLLM, GivenModels
 from refdesk.providers.llm import AnthropicLLM, GgufLLM, OpenAILLM, WireLLM, rough_usage
 from refdesk.providers.wire import LONGEST_WAIT_S, Endpoint, close_client, get, open_clients, wait_before
 from refdesk.settings import Settings
@@ -227,15 +228,25 @@ logger = logging.getLogger("refdesk.models")
 class ModelDirectory:
     """`desk.models`; safe to use from several threads."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, config: Config, given: GivenLLM | None = None, reranker: Reranker | None = None) -> None:
+        """`given` and `reranker` are the program's own, and go before those that are named."""
+        self._config, self._given, self._given_reranker = config, given, reranker
         self._entered = ProviderStore(config.library)
         self._making = threading.Lock()
         self._models: dict[str, ChainedModels] = {}
         self._reranker: tuple[str, Reranker] | None = None
 
-    def of(self, settings: Settings) -> ChainedModels:
+    def of(self, settings: Settings) -> Models:
         """Made again when a setting, address or key has changed; their breakers live as long as the process."""
+        named = self._named(settings)
+        is_chosen = bool(settings.llm_answer) and settings.llm_answer in _split(
+            settings.llm_allowed
+        )  # for this question
+        if self._given is None or is_chosen or not settings.llm_enabled:
+            return named
+        return GivenModels(self._given, named)
+
+    def _named(self, settings: Settings) -> ChainedModels:
         key = f"{self._entered.revision} {_llm_key(settings)}"
         with self._making:
             if key not in self._models:
@@ -246,8 +257,8 @@ class ModelDirectory:
 
     def reranker(self, settings: Settings) -> Reranker | None:
         """The cross-encoder that is named; None: the sentences' own vectors do."""
-        if not settings.reranker:
-            return None
+        if self._given_reranker is not None or not settings.reranker:
+            return self._given_reranker
         with self._making:
             if self._reranker is None or self._reranker[0] != settings.reranker:
                 self._reranker = (settings.reranker, OnnxReranker(settings.reranker))

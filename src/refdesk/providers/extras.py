@@ -26,7 +26,7 @@ import orjson
 from numpy.typing import NDArray
 
 from refdesk.answer import Query
-from refdesk.config import SHIPPED_EMBEDDER, Config
+from refdesk.config import GIVEN_EMBEDDER, SHIPPED_EMBEDDER, Config
 from refdesk.errors import (
     ExtraMissing,
     ModelError,
@@ -210,7 +210,7 @@ def _read_vector(embedding: Any) -> NDArray[np.float32]:
 
 def make_embedder(config: Config, *, threads: int = 0) -> Embedder:
     """The shipped model, or any OpenAI-compatible endpoint; nothing is loaded before it is used."""
-    if config.embedder == SHIPPED_EMBEDDER:
+    if config.embedder in (SHIPPED_EMBEDDER, GIVEN_EMBEDDER):  # given: workers count tokens, the program embeds
         return OnnxEmbedder(threads=threads)
     return HttpEmbedder(
         config.embedder.removeprefix("openai:"),

@@ -22,6 +22,9 @@ DEPTH = 100  # hits by which documents are ranked
 # its document's.
 TREE, SECTION_SHARE, CLUSTER_SHARE = 0.3, 0.1, 0.2
 
+# Of the few of each document beside what is found in all of them (benchmarks/filings.py, docs/log.md).
+WEIGHT = 0.5
+
 
 @register("hierarchical")
 async def hierarchical(query: Query, ports: SearchPorts) -> list[EngineHits]:
@@ -34,7 +37,8 @@ async def hierarchical(query: Query, ports: SearchPorts) -> list[EngineHits]:
         return [EngineHits("hybrid", whole[: ports.k])]
     within = replace(ports, scope=replace(ports.scope, documents=tuple(chosen)), k=DOCUMENTS * CHUNKS * 3)
     own = await hybrid_hits(query, within)
-    return [EngineHits("hierarchical", three_of_each(query, own, chosen, sections)[: max(ports.k, DOCUMENTS * CHUNKS)])]
+    few = three_of_each(query, own, chosen, sections)[: max(ports.k, DOCUMENTS * CHUNKS)]
+    return [EngineHits("hybrid", whole[: ports.k]), EngineHits("hierarchical", few, WEIGHT)]
 
 
 def _documents(query: Query, ports: SearchPorts, hits: Sequence[Hit]) -> tuple[dict[str, float], list[TreeNode]]:

@@ -25,6 +25,7 @@ from refdesk.ports import ModelRole
 from refdesk.serve.cli import show
 from refdesk.serve.cli.admin import examine, keys_app, mcp, serve, settings_app, worker
 from refdesk.serve.cli.ask import ask, chat, run_demo
+from refdesk.serve.cli.evaluation import eval_command
 from refdesk.serve.cli.main import DONE, FAILED, NOTHING, app, main, pairs
 from refdesk.serve.cli.show import (
     AddProgress,
@@ -309,6 +310,7 @@ __all__ = ["app", "main"]
 
 app.command()(ask)
 app.command()(chat)
+app.command("eval")(eval_command)
 app.command()(serve)
 app.command()(worker)
 app.command()(mcp)
@@ -367,6 +369,12 @@ def add(
     else:
         show.added(out, results)
     raise typer.Exit(FAILED if any(result.outcome == "failed" for result in results) else DONE)
+
+
+app.command("import")(import_chunks)
+app.command()(airtable)
+app.command()(summarise)
+app.command()(tree)
 
 
 @app.command()
@@ -468,10 +476,6 @@ def show_document(
             show.document(out, document)
 
 
-app.command("import")(import_chunks)
-app.command()(airtable)
-app.command()(summarise)
-app.command()(tree)
 app.command()(rename)
 app.command()(move)
 app.command()(remove)

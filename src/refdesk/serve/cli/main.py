@@ -23,6 +23,7 @@ COMMANDS, COMMON = "refdesk.serve.cli.documents", "refdesk.serve.cli.show"
 LISTED = {
     "ask": "Answer a question, with page and lines for every sentence.",
     "chat": "Ask one question after another.",
+    "eval": "Ask questions whose answers you know, and count how many are right.",
     "serve": "Serve the library over HTTP.",
     "worker": "Add what is uploaded to the servers of this library, as one of any number of workers on any machine.",
     "mcp": "Offer the library to models as tools (Model Context Protocol), over stdio.",

@@ -61,6 +61,7 @@ REQUEST_ID = {"description": "The id of this request in the log", "schema": {"ty
 RETRY_AFTER = {"description": "Seconds until another try may succeed", "schema": {"type": "integer"}}
 # For parameters that a route does not describe itself.
 PARAMETERS: Mapping[str, str] = {
+    "job_id": "Id of a job in the background",
     "conversation_id": "The conversation's id, `session_id` in a question",
     "answer_id": "The answer's id, its `query_id` or `trace_id`",
     "key_id": "The key's id or name",

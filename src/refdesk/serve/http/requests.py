@@ -375,6 +375,17 @@ class UrlIn(Shape):
     metadata: Metadata | None = None
 
 
+class ImportIn(Shape):
+    chunks: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=10_000)]
+    collection: Annotated[str, Field(max_length=1000)] = ""
+    metadata: Metadata | None = None
+
+
+class BackgroundIn(Shape):
+    kind: Literal["summaries", "tree"]
+    collection: Annotated[str, Field(max_length=1000)] = ""
+
+
 class ChangeIn(Shape):
     name: Name | None = None
     collection: Name | None = None
@@ -412,6 +423,13 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"message": "When is the price list revised?", "session_id": "tuesday", "intelligence_level": "standard"}
     ],
     "TitleIn": [{"title": "Moorings"}],
+    "ImportIn": [
+        {
+            "chunks": [{"doc_id": "d1", "sequence_number": 1, "content_raw": "The anchor weighs 350 kg."}],
+            "collection": "",
+        }
+    ],
+    "BackgroundIn": [{"kind": "tree", "collection": ""}],
     "FeedbackIn": [{"answer_id": "4f1c…", "verdict": "wrong", "correction": "It is 350 kg."}],
     "PresetIn": [{"name": "quality"}],
     "ModelIn": [{"model": "ollama:qwen2.5:14b"}],

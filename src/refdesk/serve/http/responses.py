@@ -108,6 +108,24 @@ Upload = shape(
     {name: kind for name, kind in get_type_hints(types.Job).items() if name not in ("owner", *types.INTERNAL)},
 )
 UploadList = shape("UploadList", {many(Upload): "uploads"})
+Imported = shape("Imported", {str: "name document_id reason", types.Outcome: "outcome"})
+ImportedList = shape("ImportedList", {many(Imported): "documents"})
+BackgroundJob = shape(
+    "BackgroundJob",
+    {
+        str: "id collection reason created_at updated_at",
+        Literal["summaries", "tree"]: "kind",
+        types.Status: "status",
+        int: "chunks_done chunks_total",
+    },
+    "What is made of documents that are there.",
+)
+BackgroundList = shape("BackgroundList", {many(BackgroundJob): "jobs"})
+SummaryCost = shape(
+    "SummaryCost",
+    {str: "model", int: "chunks prompt_tokens completion_tokens", float | None: "cost_usd"},
+    "What summaries by a model would take; `cost_usd` is null where no price is known.",
+)
 Indexed = shape(
     "Indexed",
     {str: "doc_id document_name", types.Status | Literal["gone", "cancelled"]: "status", int: "chunks indexed"},
