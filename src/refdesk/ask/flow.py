@@ -40,7 +40,7 @@ from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft, drafted
 from refdesk.ask.extract import extract, with_quotes
-from refdesk.ask.formulas import change_in, formula_answer, formula_in, names_ratio
+from refdesk.ask.formulas import computed_answer, names_ratio
 from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, conclude, doubted, judge, previews, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped
@@ -52,7 +52,6 @@ from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.resolution import said_of_short
 from refdesk.ask.retrieve import SentenceReranker, retrieve
-from refdesk.ask.sentences import asking_part
 from refdesk.ask.side_by_side import side_by_side
 from refdesk.ask.table_answer import (
     TablesRead,
@@ -61,8 +60,9 @@ from refdesk.ask.table_answer import (
     likelier_answer,
     read_tables,
     series_answer,
+    why_no_table,
 )
-from refdesk.ask.table_question import asking_clause, with_named_rows
+from refdesk.ask.table_question import with_named_rows
 from refdesk.ask.understand import understand
 from refdesk.ask.verify import LEFT_OUT, check, checkable, correct, with_fragment
 from refdesk.ask.wording import other_language, wanted
@@ -72,7 +72,6 @@ from refdesk.ports import Cache, Embedder, Models, NoReader, Reader, Reranker
 from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
-from refdesk.terms import terms
 from refdesk.trace import Trace, in_thread, is_able, run
 
 Result = TypeVar("Result")
@@ -213,12 +212,9 @@ async def answer_from(
 async def _from_tables(
     query: Query, plan: Plan, retrieved: Retrieved, relevance: Relevance, desk: AskPorts, trace: Trace
 ) -> tuple[TablesRead, Retrieved]:
-    """The cells that answer, where a table does; not from what is said of another thing than the one that is asked.
-
-    With what was found on the way to them.
-    """
+    """The cells that answer, where a table does, and what was found on the way; not of another thing than is asked."""
     found, may_rename = TablesRead(), asks_for_figure(query) and not names_ratio(query.fullest)
-    if (why := _why_no_table(query, retrieved, relevance)) is not None:
+    if (why := why_no_table(query, retrieved, relevance)) is not None:
         trace.skip("tables", why)
         return found, retrieved
     with trace.optional("tables", hits=len(retrieved.hits)) as stage:
@@ -246,7 +242,7 @@ async def _with_more(
             library, by_model = desk.library, plan.use_llm
             retrieved = await in_thread(summed_up, query, retrieved, library, question.scope, for_model=by_model)
             stage.gave(sentences=len(retrieved.key_sentences))
-    elif plan.read and asks_for_figure(query) and _why_no_table(query, retrieved) is None:
+    elif plan.read and asks_for_figure(query) and why_no_table(query, retrieved) is None:
         with trace.optional("rows", hits=len(retrieved.considered)) as stage:
             asked = (query.fullest, query.vector, retrieved, question.scope, desk.library, desk.reader, desk.settings)
             retrieved = await in_thread(with_named_rows, *asked)
@@ -306,7 +302,7 @@ async def _computed(
     trace: Trace,
 ) -> Answer | None:
     """What a formula gives that the question defines, or names where no table has the figure itself."""
-    if not plan.read or plan.use_llm:
+    if not plan.read or plan.use_llm or not asks_to_compute(query):
         return None
     if asks_over_time(query):
         with trace.optional("series", hits=len(retrieved.considered)) as stage:
@@ -314,17 +310,11 @@ async def _computed(
             stage.gave(figures=len(series))
             if series:
                 return await in_thread(series_answer, answer, plan, retrieved, series, desk.library)
-    may_compute = asks_to_compute(query)
-    formula = formula_in(query.fullest) if may_compute else None
-    if formula is None and may_compute:
-        formula = await in_thread(change_in, query.fullest, retrieved, desk.library, desk.reader)
-    is_known = tables.is_sure or tables.is_likely
-    if formula is None or (is_known and not formula.is_defined and not formula.is_change):
-        return None
     found = None
-    with trace.optional("formula", figures=len({*formula.root.figures()})) as stage:
+    with trace.optional("formula", hits=len(retrieved.considered)) as stage:
         asked = (question.scope, desk.library, desk.embedder, desk.reader, desk.settings)
-        found = await in_thread(formula_answer, answer, plan, retrieved, formula, *asked)
+        is_known = tables.is_sure or tables.is_likely
+        found = await in_thread(computed_answer, answer, plan, query.fullest, is_known, retrieved, *asked)
         stage.gave(chance=found.confidence.score if found else 0.0)
     return found
 
@@ -340,18 +330,6 @@ async def _compared(
             found = await in_thread(side_by_side, *asked)
             stage.gave(attributes=len(found.claims) if found else 0)
     return found
-
-
-def _why_no_table(query: Query, retrieved: Retrieved, relevance: Relevance | None = None) -> str | None:
-    if query.intent == "summary":
-        return "a summary"
-    if wanted(query) == "steps":
-        return "no cell says how something is done"
-    clause = asking_clause(asking_part(query.fullest))  # "Answer in millions" names nothing
-    missing = [name for name in relevance.missing_names if name in clause] if relevance else []
-    if any(not retrieved.named_otherwise.issuperset(terms(name)) for name in missing):
-        return "what the question names is not there"
-    return None
 
 
 async def _planned(

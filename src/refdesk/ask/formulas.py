@@ -340,6 +340,28 @@ class LookedUp(NamedTuple):
         return text.strip("()-−") if self.value >= 0 else text
 
 
+def computed_answer(
+    answer: Answer,
+    plan: Plan,
+    text: str,
+    is_known: bool,
+    retrieved: Retrieved,
+    scope: Scope,
+    library: LibraryReader,
+    embedder: Embedder,
+    reader: Reader,
+    settings: Settings,
+) -> Answer | None:
+    """What the formula gives that a question asks for; of one that it only names, where no table has the figure.
+
+    `is_known`: a table has one.
+    """
+    formula = formula_in(text) or change_in(text, retrieved, library, reader)
+    if formula is None or (is_known and not formula.is_defined and not formula.is_change):
+        return None
+    return formula_answer(answer, plan, retrieved, formula, scope, library, embedder, reader, settings)
+
+
 def formula_answer(
     answer: Answer,
     plan: Plan,

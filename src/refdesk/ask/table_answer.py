@@ -24,14 +24,14 @@ from refdesk.answer import (
 )
 from refdesk.ask.attest import PAGED
 from refdesk.ask.draft import EXTRACTIVE
-from refdesk.ask.judge import HIGH, level, related, sources
+from refdesk.ask.judge import HIGH, Relevance, level, related, sources
 from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of, read_cells
 from refdesk.ask.plans import described
 from refdesk.ask.sentences import asking_part
 from refdesk.ask.sheet_view import ColumnCells, RowSet
 from refdesk.ask.table_question import asking_clause
 from refdesk.ask.table_view import CellPlan, GroupedView, View
-from refdesk.ask.wording import NUMBER, meaning, read, said
+from refdesk.ask.wording import NUMBER, meaning, read, said, wanted
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader
 from refdesk.records import Path, StoredCell
@@ -323,6 +323,19 @@ def asks_for_figure(query: Query) -> bool:
 
 def asks_yes_or_no(query: Query) -> bool:
     return not meaning(asking_clause(asking_part(query.fullest))).asks
+
+
+def why_no_table(query: Query, retrieved: Retrieved, relevance: Relevance | None = None) -> str | None:
+    """Why no cell can answer; None where one may."""
+    if query.intent == "summary":
+        return "a summary"
+    if wanted(query) == "steps":
+        return "no cell says how something is done"
+    clause = asking_clause(asking_part(query.fullest))  # "Answer in millions" names nothing
+    missing = [name for name in relevance.missing_names if name in clause] if relevance else []
+    if any(not retrieved.named_otherwise.issuperset(terms(name)) for name in missing):
+        return "what the question names is not there"
+    return None
 
 
 def read_tables(
