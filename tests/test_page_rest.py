@@ -60,8 +60,8 @@ def test_answers_without_documents_are_offered_once_there_is_a_model(browser: Br
 
 
 def _name_a_model(page: Page, server: Server) -> None:
-    choices = page.get_by_label("Checks").locator("option")
-    expect(choices).to_have_text(["Checks", "Quick", "Second look", "Thorough"])
+    choices = page.get_by_label("Mode", exact=True).locator("option")
+    expect(choices).to_have_text(["Mode", "Agent", "Report"])
     page.get_by_role("link", name="Settings").click()
     row = page.locator(".setting[data-name='llm.answer']")
     row.get_by_role("textbox").fill("vllm:llama3")

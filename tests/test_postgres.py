@@ -24,6 +24,7 @@ from library_samples import (
     finish,
     open_desk,
     start,
+    wait_until,
     write_notes,
 )
 from memory_desk import MemoryDesk
@@ -299,3 +300,27 @@ def test_a_backup_of_it_is_a_library_in_a_folder(tmp_path: Path, url: str, monke
     with open_desk(tmp_path / "restored") as desk:
         assert len(desk.documents()) == 2
         assert_whole(desk)
+
+
+@pytest.mark.slow
+def test_a_replica_is_searched_and_the_primary_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with postgres_server.replicated() as (primary, follower):
+        monkeypatch.setenv("REFDESK_DATABASE_URL", primary)
+        with open_desk(tmp_path / "library") as desk:
+            desk.add_text("quay", "The quay was built of oak in 1911.")
+        monkeypatch.setenv("REFDESK_DATABASE_REPLICA_URL", follower)
+        assert wait_until(
+            lambda: postgres_server.run("SELECT to_regclass('search_0_chunks') IS NOT NULL", follower)[0][0]
+        )
+        with open_desk(tmp_path / "library") as desk:
+            assert "replica" in desk.check_database().text
+            assert wait_until(lambda: [hit.document.name for hit in desk.search("oak")] == ["quay"])
+            postgres_server.run("SELECT pg_wal_replay_pause()", follower)
+            desk.add_text("lamp", "The lamp is lit at dusk.")
+            assert {one.name for one in desk.documents()} == {"quay", "lamp"}
+            assert [hit.document.name for hit in desk.search("lamp", method="bm25")] == [], "it has not heard of it"
+            assert desk.add_text("lamp", "The lamp is lit at dusk.").outcome == "unchanged"
+            postgres_server.run("SELECT pg_wal_replay_resume()", follower)
+            assert wait_until(lambda: desk.search("lamp", method="bm25"))
+            assert desk.ask_sync("When is the lamp lit?").is_answered
+            assert all(finding.well for finding in desk.check())

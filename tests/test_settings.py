@@ -10,7 +10,7 @@ import pytest
 from refdesk import Settings, UsageError
 from refdesk.settings import ONLINE, PRESETS, preset, specs
 
-SECTIONS = ("rag", "query", "answer", "prompt", "llm", "cache", "conversation", "serve", "ingest")
+SECTIONS = ("rag", "query", "answer", "agent", "prompt", "llm", "cache", "conversation", "serve", "ingest")
 
 
 def test_every_setting_has_a_name_and_help() -> None:

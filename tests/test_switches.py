@@ -72,7 +72,7 @@ def test_every_mode_of_checking_does_something_else() -> None:
     assert set(choices("answer.mode")) == set(get_args(ResponseMode))
     plans = [made(Question("why", response_mode=mode)) for mode in get_args(ResponseMode)]
     assert all(one != other for one, other in combinations(plans, 2))
-    assert get_args(Mode) == ("chat", "general")
+    assert get_args(Mode) == ("chat", "general", "agent", "report", "vision")  # tests/test_agent.py, test_vision.py
 
 
 def test_what_was_removed_is_offered_nowhere() -> None:

@@ -291,6 +291,17 @@ class AdminDesk:
         """Whether a model writes the answers, or they are quoted from the documents."""
         return self.parts.models.of(self.settings).role("answer") is not None
 
+    @property
+    def has_sight(self) -> bool:
+        """Whether a question may carry a picture: a model that sees is named."""
+        if not self.has_model:
+            return False
+        try:
+            self.parts.asking.require_sight(self.settings)
+        except ModelNotAllowed:
+            return False
+        return True
+
     def allowed_models(self) -> list[str]:
         """The models that a question may be put to, the one that answers without being named first."""
         return self.parts.models.allowed(self.settings)

@@ -27,15 +27,13 @@ Intent = Literal["factual", "summary", "comparison", "list", "analytical"]
 Complexity = Literal["simple", "moderate", "complex"]
 Strategy = str  # the name under which it is registered in `ask/strategies`
 Level = Literal["basic", "standard", "enhanced", "maximum"]
-Mode = Literal["chat", "general"]
+Mode = Literal["chat", "general", "agent", "report", "vision"]
 ResponseMode = Literal["quick", "standard", "thorough"]
 Verdict = Literal["supported", "partly", "unsupported", "contradicted"]
 ConfidenceLevel = Literal["high", "medium", "low"]
 VerificationStatus = Literal["off", "verified", "disputed", "reconciled", "failed"]
 Cached = Literal["no", "exact", "semantic"]
 Resolution = Literal["full", "sentences", "summary"]
-
-
 EVERYTHING = Scope()
 
 
@@ -86,6 +84,7 @@ class Question:
     k: int | None = None
     max_context_chars: int | None = None
     use_cache: bool = True
+    images: tuple[Image, ...] = ()  # attached to the question
     owner: str = ""  # whose conversations these are: the id of a key, "" on one's own machine
 
 
@@ -104,8 +103,7 @@ class Query:
     """A question understood: corrected, made to stand alone, classified, embedded.
 
     `terms` are the distinct stems to search for; `parts` are the sides of a comparison, each to be searched for itself.
-    `embed` of `standalone` is `vector`; of `beside` where it is not sure what a follow-up leans on, and both are
-    searched for.
+    `vector` is that of `standalone`, or of `beside` where a follow-up may lean on something; both are searched then.
     """
 
     question: str  # as typed
@@ -164,19 +162,22 @@ class Plan:
     ask_verifier: bool = True  # False: a second model costs too much; the built-in check costs nothing and stays
     ask_reconciler: bool = True
     house_rules: str = ""  # of the library and of the collections that are read
+    engines: tuple[Strategy, ...] = ()  # searched beside `strategy`; what all of them find is joined by rank
+    drafts: int = 1  # written by the model; of several, what two say stays
+    thinking: int = 0  # tokens that a model may think before it writes, where it can be told so
     skipped: tuple[tuple[str, str], ...] = ()  # (what, why)
 
     @property
     def sizes(self) -> dict[str, Any]:
-        return {"strategy": self.strategy, "k": self.k, "candidates": self.candidates}
+        own = {"strategy": self.strategy, "k": self.k, "candidates": self.candidates}
+        return own | ({"engines": list(self.engines)} if self.engines else {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Retrieved:
     """What a search gave: the hits to be read, best first, and everything that was looked at.
 
-    `sentence_vectors` holds int8 rows per chunk id, one per sentence (unit vectors scaled by 127); `idf` the weight of
-    each of the query's terms in this library.
+    `sentence_vectors`: int8 rows per chunk id, a unit vector times 127 for each sentence; `idf`: weights of the terms.
     """
 
     hits: tuple[Hit, ...]
@@ -198,10 +199,7 @@ class Retrieved:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A hit as it stands in the context: numbered, its neighbours joined; `chunks` in the document's order.
-
-    `text` is what is read; the sentences of `chunks` are what can be cited.
-    """
+    """A numbered hit and its neighbours; `text` is what is read, the sentences of `chunks` are what can be cited."""
 
     number: int
     hit: Hit
@@ -227,6 +225,7 @@ class Context:
     token_count: int
     dropped: int = 0  # passages that found no room
     is_too_small: bool = False  # not even the best one did: it may be quoted, but the text does not hold it
+    pictures: tuple[Part, ...] = ()  # for a model that sees, each below a line that says which passage it belongs to
     citations: tuple[Citation, ...] = ()  # one for each passage
 
     @property
@@ -270,8 +269,7 @@ class Citation:
 class Claim:
     """A sentence of the answer: characters `start..end` of its content, markers included, and its verdict.
 
-    `markers` are the numbers it carries; `citations` are places in the answer's `citations`, from 0, because two claims
-    may cite one passage with different sentences of it.
+    `citations` are places in the answer's `citations`, from 0: two claims may cite other sentences of one passage.
     """
 
     text: str  # without markers

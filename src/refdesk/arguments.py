@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date as day
 from typing import Any, TypeVar, get_args
 
-from refdesk.answer import Level, Mode, Question, ResponseMode, Role, Turn
+from refdesk.answer import Image, Level, Mode, Question, ResponseMode, Role, Turn
 from refdesk.errors import UsageError
 from refdesk.records import NewText
 from refdesk.settings import Settings
@@ -190,6 +190,7 @@ def make_question(
     verbatim: bool = False,
     max_context_chars: int | None = None,
     cache: bool = True,
+    images: tuple[Image, ...] = (),
     owner: str = "",
 ) -> Question:
     """A caller's words checked; `mode` takes quick, standard and thorough too, which no other mode is called."""
@@ -217,6 +218,7 @@ def make_question(
         k=k,
         max_context_chars=max_context_chars or settings.max_context_chars or None,
         use_cache=cache and settings.cache_enabled,
+        images=images,
         owner=owner,
     )
 

@@ -6,12 +6,13 @@ Whoever opens a library is a caller who sees all of it (`Refdesk`); `desk.for_ca
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from refdesk import arguments
 from refdesk.access import AdminDesk
-from refdesk.answer import Answer, Citation, Context, Event, Question
+from refdesk.answer import Answer, Citation, Context, Event, Image, Question
 from refdesk.arguments import History, Names
 from refdesk.ask.flow import collected, run_sync
 from refdesk.ask.staged import StagedQuestion
@@ -428,6 +429,7 @@ class CallerDesk(AdminDesk):
         verbatim: bool = False,
         max_context_chars: int | None = None,
         cache: bool = True,
+        images: Sequence[bytes | str | Path | Image] = (),
         settings: Mapping[str, Any] | None = None,
         **scope: Any,
     ) -> AsyncGenerator[Event, None]:
@@ -439,7 +441,7 @@ class CallerDesk(AdminDesk):
         options: dict[str, Any] = {
             **{"k": k, "level": level, "mode": mode, "response_mode": response_mode, "model": model},
             **{"conversation_id": conversation_id, "history": history, "verbatim": verbatim, "cache": cache},
-            **{"max_context_chars": max_context_chars, "settings": settings},
+            **{"max_context_chars": max_context_chars, "images": images, "settings": settings},
             **{"collection": collection, "document": document, **scope},
         }
         return self.parts.asking.ask(*self._asked(question, **options))
@@ -450,6 +452,7 @@ class CallerDesk(AdminDesk):
         *,
         model: str = "",
         conversation_id: str = "",
+        images: Sequence[bytes | str | Path | Image] = (),
         settings: Mapping[str, Any] | None = None,
         collection: Names = None,
         document: Names = None,
@@ -459,6 +462,9 @@ class CallerDesk(AdminDesk):
         scope = {name: options.pop(name) for name in SCOPE_OPTIONS if name in options}
         self.require("ask")
         chosen = self._put_to(model.strip(), self._chosen(settings))
+        if images:
+            self.parts.asking.require_sight(chosen)
+        pictures = import_module("refdesk.ask.vision").checked(images) if images else ()
         if self.caller.id and conversation_id:
             self.parts.asking.conversations.check_speaker(conversation_id, self.caller.id)
         asked = arguments.make_question(
@@ -466,6 +472,7 @@ class CallerDesk(AdminDesk):
             self.scope(collection, document, **scope),
             chosen,
             conversation_id=conversation_id,
+            images=pictures,
             owner=self.caller.id,
             **options,
         )

@@ -33,7 +33,7 @@ from refdesk.config import (
 )
 from refdesk.errors import LibraryDamaged, RefdeskError, UsageError
 from refdesk.files import backup as backups
-from refdesk.files.local import LocalFiles, page_image
+from refdesk.files.local import LocalFiles, figure_place, page_image, picture_of
 from refdesk.files.remote import RemoteFiles
 from refdesk.index.local import LocalIndex
 from refdesk.index.postgres import SESSION, PostgresIndex
@@ -160,7 +160,11 @@ class Refdesk(LibraryDesk):
             render=partial(page_image, files, files.render_cache()),
             embedder=embedder,
             reader=reader,
-            asking=Asking(reader, embedder, models.of, models.reranker, OnnxReader(), cache, conversations, answers),
+            asking=Asking(
+                *(reader, embedder, models.of, models.reranker, OnnxReader(), cache, conversations, answers),
+                picture=partial(picture_of, files, files.render_cache()),
+                figure_place=partial(figure_place, files),
+            ),
             feedback=SqlFeedback(engine, answers),
             keys=SqlKeys(self._reads, self._background),
             settings_store=stored,

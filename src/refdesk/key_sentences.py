@@ -116,6 +116,12 @@ def _refers(own: Sequence[Placed]) -> bool:
     return sum(refer) > REFERRING * len(texts)
 
 
+def tells_something(chunks: Sequence[Chunk]) -> bool:
+    """Whether a section says anything itself: no list of references, no cover, no addresses."""
+    own = [(chunk, place) for chunk in chunks if chunk.kind in PROSE for place in range(len(chunk.sentences))]
+    return not own or (not _refers(own) and any(says_something(*place) for place in own))
+
+
 def _is_mostly_names(words: Sequence[str]) -> bool:
     """`Skerry Technical Report SI-TR-017, 2021.`"""
     return sum(not word[:1].islower() for word in words) >= MOST_NAMES * len(words)

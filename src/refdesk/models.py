@@ -20,6 +20,7 @@ from refdesk.errors import UsageError
 
 Tier = Literal["tiny", "small", "medium", "large"]
 Wire = Literal["openai", "anthropic", "gguf"]
+Thinking = Literal["", "effort", "budget", "adaptive"]  # how a model is told to think longer; "": it cannot be told
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,8 @@ class ModelInfo:
     is_local: bool
     keeps_sampling: bool = False
     thinks: bool = False
+    thinking: Thinking = ""
+    sees: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,12 @@ FAMILIES: tuple[Family, ...] = (
 # Of a model in a file: its memory is taken when it is loaded, 30 kB a token for 1.5 billion parameters. The longest
 # prompt of a model of up to 9 billion has 5,000 tokens of passages.
 FILE_WINDOW = 8_192
+# Models that take pictures, by their makers' lists; of any other, `llm.sees` says.
+SEEING = (
+    r"gpt-?[5-9]|gpt-4o|gpt-4\.1|gpt-4-turbo|\bo[134]\b(?!-mini)|\bo4-mini|claude-(?!2|instant)|gemini|pixtral"
+    r"|llama-?4|vision|llava|[-_.]?vl\b|[-_]vl[-_:]|qwen\d?(?:\.\d)?-?vl|gemma-?3(?!:1b|-1b|:270m|-270m)|minicpm-v|moondream"
+    r"|mistral-(?:small|medium)|grok-[4-9]|phi-?[34].*(?:vision|multimodal)|internvl"
+)
 UNKNOWN = Family("unknown", "", 32_000, 0.3, 0.9, 8_000)
 # Names that tell a size where none is written: (pattern, billions), checked before the tier of the family.
 SIZES_BY_WORD = (
@@ -237,7 +246,17 @@ def _info(provider: Provider, model: str, head: GgufHead | None) -> ModelInfo:
         is_local=provider.is_local and not is_cloud,
         keeps_sampling=family.keeps_sampling,
         thinks=family.thinks,
+        thinking=_thinking(provider, family, low),
+        sees=re.search(SEEING, low) is not None,
     )
+
+
+def _thinking(provider: Provider, family: Family, model: str) -> Thinking:
+    """Anthropic's take a number of tokens from 3.7 on, and since Opus 4.7 an effort, and think as long as they like."""
+    if provider.wire == "anthropic":
+        by_family: Mapping[str, Thinking] = {"claude-4": "budget", "claude": "adaptive"}
+        return "budget" if "claude-3-7" in model else by_family.get(family.name, "")
+    return "effort" if family.thinks and provider.wire == "openai" else ""
 
 
 def size_in_billions(model: str) -> float | None:

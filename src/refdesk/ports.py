@@ -163,6 +163,7 @@ class Request:
     schema: Mapping[str, Any] | None = None
     stop: tuple[str, ...] = ()
     role: str = "answer"
+    thinking: int = 0  # tokens that it may think first, where it can be told so
 
 
 @dataclass(frozen=True, slots=True)

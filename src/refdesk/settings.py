@@ -135,6 +135,12 @@ class Settings:
         "answer.sampling_top_k", 0, "Likeliest words a model chooses among; 0: what the model does by itself", 0, 1000
     )
     reasoning: bool = _per_question("answer.reasoning", False, "Let the model think step by step first (not shown)")
+    drafts: int = _per_question(
+        "answer.drafts", 0, "Drafts a model writes, of which what two say is kept; 0: 3 at level maximum, else 1", 0, 5
+    )
+    thinking_tokens: int = _per_question(
+        "answer.thinking_tokens", 8000, "Tokens a model may think at level maximum, if it can be told so", 1024, 64_000
+    )
     answer_format: str = _per_question(
         "answer.format",
         "plain",
@@ -142,6 +148,17 @@ class Settings:
         choices=("plain", "three_part"),
     )
     suggest_questions: bool = _per_question("answer.suggest_questions", True, "Offer questions to go on")
+    agent_steps: int = _per_question("agent.max_steps", 6, "Searches of the modes agent and report", 1, 6)
+    agent_tokens: int = _setting(
+        "agent.max_tokens",
+        60_000,
+        "Tokens their models may read and write before the answer is written",
+        1000,
+        1_000_000,
+    )
+    agent_seconds: float = _setting(
+        "agent.max_seconds", 120.0, "Seconds they may search before the answer is written", 1.0, 3600.0
+    )
     cost_average_usd: float = _setting(
         "answer.cost_average_usd",
         0.05,
@@ -176,6 +193,12 @@ class Settings:
         "llm.allowed",
         "",
         "Models a caller may choose for one question, with commas between; empty: the named one",
+    )
+    llm_sees: str = _setting(
+        "llm.sees",
+        "auto",
+        "Whether the answering model takes pictures; auto: by its name",
+        choices=("auto", "yes", "no"),
     )
     llm_timeout_s: float = _setting("llm.timeout_s", 120.0, "Seconds a model may take to go on", 0.1, 3600.0)
     llm_total_s: float = _setting(

@@ -104,6 +104,8 @@ def boxes_between(geometry: Geometry, start: int, end: int) -> tuple[Box, ...]:
     return tuple(box for _, _, box in lines_of(geometry, [(start, end)])[0])
 
 
+FIGURE_PLACE = "refdesk-place"  # the text in a figure's PNG that says where on its page it was cut out
+
 Kind = str  # one of `KINDS`; a parser or an enrichment that makes another appends it there when it is imported
 KINDS: list[Kind] = ["text", "table", "list", "code", "figure", "heading", "glossary", "toc", "credits"]
 Status = Literal["pending", "processing", "ready", "failed"]

@@ -296,7 +296,7 @@ def _intent(
     return "factual", "no rule applies", best == "factual", 1.0 - other / 2
 
 
-_CLAUSE = re.compile(
+CLAUSE = re.compile(
     r"\b(?:and|also|then)\s+(?:what|who|when|where|which|why|how|is|are|do|does|did|can)\b", re.IGNORECASE
 )
 
@@ -304,7 +304,7 @@ _CLAUSE = re.compile(
 def _complexity(text: str, intent: Intent) -> Complexity:
     """Simple: a short question for one fact. Complex: several questions in one, or long, or to be reasoned about."""
     content = [word for word in words(text) if word not in QUERY_STOP_WORDS]
-    several = text.count("?") > 1 or _CLAUSE.search(text) is not None
+    several = text.count("?") > 1 or CLAUSE.search(text) is not None
     if several or len(content) > 16 or (intent in ("analytical", "comparison") and len(content) >= 8):
         return "complex"
     return "simple" if intent == "factual" and len(content) <= 4 else "moderate"

@@ -14,58 +14,50 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, TypeVar
 
 from refdesk.answer import (
     Answer,
     Content,
-    Context,
     Done,
     Event,
     Failed,
     Plan,
     Query,
     Question,
-    Replace,
     Retrieved,
     Sources,
-    Spent,
     Thinking,
-    Verifying,
     encode_answer,
 )
-from refdesk.ask.assemble import assemble, joined_later, with_neighbours, with_whole_tables
-from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.classify import reply
-from refdesk.ask.draft import Draft, drafted
-from refdesk.ask.extract import extract, with_quotes
+from refdesk.ask.draft import Draft
+from refdesk.ask.extract import is_fit_figure
 from refdesk.ask.formulas import computed_answer, names_ratio
-from refdesk.ask.generate import NOT_PROVED, NOTHING, general, quote_instead, unproved, write
-from refdesk.ask.judge import Doubt, Relevance, begin, candidates, conclude, doubted, judge, previews, refuse, say
-from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped
+from refdesk.ask.generate import NOTHING, general, unproved
+from refdesk.ask.judge import Doubt, Relevance, begin, candidates, doubted, judge, refuse, say
+from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped, no_picture, no_place
 from refdesk.ask.line_items import asks_over_time, asks_to_compute, over_time, with_named_figures
 from refdesk.ask.listing import summed_up
-from refdesk.ask.markers import numbered_by_passage
-from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, Tables, cited_tables, cites_tables, model_plan
-from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, make_plan, named, with_house_rules
+from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, model_plan
+from refdesk.ask.plan import Budget, left_out, make_plan
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
-from refdesk.ask.resolution import said_of_short
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.side_by_side import side_by_side
 from refdesk.ask.table_answer import (
     TablesRead,
     asks_for_figure,
     figure_answer,
-    likelier_answer,
     read_tables,
     series_answer,
     why_no_table,
 )
 from refdesk.ask.table_question import with_named_rows
 from refdesk.ask.understand import understand
-from refdesk.ask.verify import LEFT_OUT, check, checkable, correct, with_fragment
 from refdesk.ask.wording import other_language, wanted
+from refdesk.ask.writing import Findings, read_and_write
 from refdesk.errors import AskError, RefdeskError
 from refdesk.library import LibraryReader
 from refdesk.ports import Cache, Embedder, Models, NoReader, Reader, Reranker
@@ -73,6 +65,7 @@ from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
 from refdesk.trace import Trace, in_thread, is_able, run
+from refdesk.types import Box, Chunk, Document
 
 Result = TypeVar("Result")
 LIST_REACH = 3  # chunks on each side that are read for a list, under one heading
@@ -125,6 +118,9 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
         for event in known:
             yield event
         return
+    if question.images and question.mode != "general":
+        looked_up: Any = import_module("refdesk.ask.vision").looked_up
+        query = await looked_up(question, query, desk, trace)
     if (begun := await unsearched(question, query, answer, desk, trace)) is not None:
         async with aclosing(without_search(question, query, begun, desk, keeper, trace)) as events:
             async for event in events:
@@ -133,6 +129,13 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
 
     settings = (desk := for_lists(desk, query)).settings
     plan, budget = make_plan(question, query, models, settings, trace)
+    keeper.notes += left_out(question.level, plan)
+    if question.mode in ("agent", "report"):
+        investigated: Any = import_module("refdesk.ask.agent").investigated
+        async with aclosing(investigated(question, query, answer, plan, budget, desk, keeper, trace)) as events:
+            async for event in events:
+                yield event
+        return
     count = len(await in_thread(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader, models, keeper.turns)
@@ -154,13 +157,15 @@ async def answer_from(
     trace: Trace,
 ) -> AsyncGenerator[Event, None]:
     """From the hits to the answer: judged, read, written, checked and kept."""
-    library, models, settings = desk.library, desk.models, desk.settings
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
     retrieved = await _with_more(question, query, plan, retrieved, desk, trace)
     tables, retrieved = await _from_tables(query, plan, retrieved, relevance, desk, trace)
-    doubt = _doubted(question, relevance, retrieved, settings, keeper)
-    found = await _without_reading(question, answer, query, plan, retrieved, relevance, tables, doubt, desk, trace)
+    doubt = _doubted(question, relevance, retrieved, desk.settings, keeper)
+    found = None
+    if not _is_looked_at(question, plan, retrieved):
+        asked = (question, answer, query, plan, retrieved, relevance, tables, doubt)
+        found = await _without_reading(*asked, desk, trace)
     if found is not None:
         if found.citations:
             yield Sources(found.citations)
@@ -168,45 +173,15 @@ async def answer_from(
         yield Done(await keeper.keep(found, query))
         return
 
-    fitted = await assembled(question, desk, query, plan, budget, retrieved, keeper, trace)
-    plan, budget, context = fitted.plan, fitted.budget, fitted.context
-    missing = joined_later(retrieved, context)
-    retrieved = await run(trace, "neighbours", with_neighbours, retrieved, context, library, is_quick=not missing)
-    yield Sources(previews(context))
-    yield Thinking("generate", f"Reading {len(context.passages)} passage{'s' * (len(context.passages) != 1)}")
-    draft = Draft(context)
-    draft.notes += fitted.cuts.values()
-    with trace.stage("generate", **context.sizes) as stage:
-        turns = await keeper.memory(budget.history)
-        asked = (query, plan, retrieved, turns, models, budget, settings, trace, doubt, question.max_context_chars)
-        async with aclosing(write(draft, *asked)) as written:
-            async for event in written:
-                yield event
-        stage.gave(**draft.sizes)
+    found_so_far = Findings(question, query, answer, plan, budget, retrieved, relevance, tables, doubt)
+    async with aclosing(read_and_write(found_so_far, desk, keeper, trace)) as events:
+        async for event in events:
+            yield event
 
-    yield Thinking("attest", "Checking every sentence")
-    proofs = (context, retrieved.sentence_vectors, desk.embedder.embed_query)
-    plan, attested, cells, said = await _checked(query, plan, budget, draft, proofs, retrieved, desk, doubt, trace)
-    for event in said:
-        yield event
-    if plan.verify:
-        yield Verifying("checking")
-    with trace.stage("settle", mode=question.response_mode, **attested.sizes) as stage:
-        checked = await check(query, plan, attested, context, models, trace)
-        if checked.needs_correction(plan):
-            yield Thinking("reconcile", "Settling what is disputed")
-        settled = await correct(query, plan, checked, *proofs, models, trace, cells)
-        stage.gave(status=settled.verification.status)
-    if settled.attested.content != draft.content:
-        yield Replace(settled.attested.content, settled.verification.status)
-    yield Verifying(settled.verification.status, settled.verification.notes)
-    begun, answer = answer, conclude(answer, plan, query, retrieved, relevance, context, draft, settled, settings)
-    if not plan.use_llm:
-        answer = await in_thread(likelier_answer, answer, begun, query, plan, retrieved, tables, library)
-    if answer.figures:
-        yield Replace(answer.content, answer.verification.status)
-    trace.passages = candidates(retrieved, context, answer.citations)
-    yield Done(await keeper.keep(answer, query))
+
+def _is_looked_at(question: Question, plan: Plan, retrieved: Retrieved) -> bool:
+    """Whether a model looks at pictures: neither cells nor words alone can say what is in them."""
+    return plan.use_llm and bool(retrieved.hits) and (bool(question.images) or question.mode == "vision")
 
 
 async def _from_tables(
@@ -286,6 +261,9 @@ async def _without_reading(
     if (compared := await _compared(answer, query, plan, retrieved, tables, desk, trace)) is not None:
         return compared
     is_read = tables.is_sure or (doubt == "missing" and tables.is_likely)
+    if tables.best and is_read:
+        asked = (query, retrieved, desk.embedder)
+        is_read = await in_thread(is_fit_figure, " ".join(tables.best.plan.texts), tables.best.chance, *asked)
     if tables.best and is_read and not (wanted(query) == "several" and len(tables.best.plan.texts) == 1):
         return await in_thread(figure_answer, answer, plan, retrieved, tables.best, desk.library)
     return refuse(answer, plan, query, retrieved, relevance) if doubt == "missing" else None
@@ -364,7 +342,7 @@ async def without_search(
     if question.mode == "general":
         draft = Draft(NOTHING)
         async with aclosing(
-            general(draft, query, keeper.turns, desk.models, desk.notes, desk.settings, trace)
+            general(draft, query, keeper.turns, desk.models, desk.notes, desk.settings, trace, question.images)
         ) as events:
             async for event in events:
                 yield event
@@ -376,97 +354,6 @@ async def without_search(
             yield Sources(answer.citations)
         yield Content(answer.content)
     yield Done(await keeper.keep(answer, query))
-
-
-async def _attested(
-    query: Query, draft: Draft, proofs: tuple[Any, ...], library: LibraryReader, trace: Trace
-) -> tuple[Attested, Tables]:
-    """What is quoted needs no check; of what a model wrote, as much as can be checked in reasonable time."""
-    if draft.quotes:
-        quoted = (draft.content, draft.quotes, draft.order, *proofs)
-        return await run(trace, "attest", attest_quotes, *quoted, is_quick=True), {}
-    if len(content := await in_thread(checkable, draft.content)) < len(draft.content):
-        draft.notes.append(LEFT_OUT)
-    tables: Tables = {}  # in whose cells its numbers are looked for
-    if cites_tables(draft.context, draft.order):
-        with trace.optional("cells", passages=len(draft.order)) as stage:
-            tables = await in_thread(cited_tables, draft.context, draft.order, library)
-            stage.gave(tables=len({table.id for found in tables.values() for table in found}))
-    attested = await run(trace, "attest", attest, query, content, draft.order, *proofs, tables)
-    return with_fragment(attested) if draft.is_cut else attested, tables
-
-
-async def _checked(
-    query: Query,
-    plan: Plan,
-    budget: Budget,
-    draft: Draft,
-    proofs: tuple[Any, ...],
-    retrieved: Retrieved,
-    desk: AskPorts,
-    doubt: str,
-    trace: Trace,
-) -> tuple[Plan, Attested, Tables, list[Event]]:
-    """The draft with its proofs. So small a model often makes things up: of it, what is unproved goes.
-
-    Where nothing is left the documents are quoted instead; else what the reader chose stands below.
-    """
-    attested, tables = await _attested(query, draft, proofs, desk.library, trace)
-    if budget.tier != "tiny" or draft.quotes or not attested.claims:
-        return plan, attested, tables, []
-    plan, said = replace(plan, reconcile=True), list[Event]()
-    if any(claim.verdict == "supported" or (doubt and claim.verdict == "partly") for claim in attested.claims):
-        attested = await in_thread(_with_quotes, query, attested, proofs, retrieved, desk.settings, tables)
-    else:
-        draft.notes.append(NOT_PROVED.format(model=draft.model))
-        said = [event async for event in quote_instead(draft, query, retrieved, desk.settings, doubt)]
-        attested, tables = await _attested(query, draft, proofs, desk.library, trace)
-    return plan, attested, tables, said
-
-
-def _with_quotes(
-    query: Query, attested: Attested, proofs: tuple[Any, ...], retrieved: Retrieved, settings: Settings, tables: Tables
-) -> Attested:
-    context, vectors, embed = proofs
-    text = numbered_by_passage(attested.content, attested.order)
-    both = with_quotes(text, extract(query, context, retrieved, settings))
-    draft = drafted(both, context)
-    return attested if both == text else attest(query, draft.content, draft.order, context, vectors, embed, tables)
-
-
-async def assembled(
-    question: Question,
-    desk: AskPorts,
-    query: Query,
-    plan: Plan,
-    budget: Budget,
-    retrieved: Retrieved,
-    keeper: Keeper,
-    trace: Trace,
-) -> Fitted:
-    """The plan, the budget and the context within what an answer may cost; what was cut is in the trace."""
-    names, settings = named(desk.models), desk.settings
-    plan = with_house_rules(plan, (hit.document.collection for hit in retrieved.hits), settings)
-    spent = await in_thread(desk.spent) if plan.use_llm and is_paid(names) else Spent()
-    prices = Prices(names, spent, keeper.turns, settings, question.max_context_chars)
-
-    def again(plan: Plan, budget: Budget) -> Context:
-        asked = (query, plan, retrieved, desk.library, budget, settings, question.max_context_chars)
-        return keeper.context(plan, budget, lambda: assemble(*asked))
-
-    context = await run(trace, "assemble", again, plan, budget)
-    cost = trace.usage(*BESIDE).cost_usd or 0.0
-    fitted = await run(
-        trace, "cost", fit_to_cost, plan, budget, context, prices, again, cost, is_quick=not plan.use_llm
-    )
-    for what, why in fitted.cuts.items():
-        trace.skip(what, why)
-    if retrieved.others:
-        seen = await in_thread(said_of_short, fitted.context, retrieved, desk.library)
-        fitted = replace(fitted, cuts={**fitted.cuts, "survey": seen})
-    if wanted(query) == "several" and not plan.use_llm:
-        fitted = replace(fitted, context=await in_thread(with_whole_tables, fitted.context, desk.library))
-    return fitted
 
 
 # --- how does a question reach the flow? ------------------------------------------------------------------------------
@@ -485,7 +372,10 @@ class Asking:
         cache: Cache,
         conversations: ConversationStore,
         answers: AnswerStore,
+        picture: Callable[[Document, Chunk, int], bytes | None] = no_picture,
+        figure_place: Callable[[Chunk], Box | None] = no_place,
     ) -> None:
+        self._picture, self._figure_place = picture, figure_place
         self._reader = reader
         self._embedder = embedder
         self._models = models
@@ -540,9 +430,15 @@ class Asking:
             record_failure=record_failure,
             reader=self.passage_reader,
             spent=self.answers.spent,
+            picture=self._picture,
+            figure_place=self._figure_place,
             recent_hits=self.recent_hits,
             recent_contexts=self.recent_contexts,
         )
+
+    def require_sight(self, settings: Settings) -> None:
+        """`ModelNotAllowed` where the model of these settings does not take pictures."""
+        import_module("refdesk.ask.vision").require_sight(self._models(settings), settings)
 
 
 def _measured(answer: Answer, trace: Trace) -> Measured:

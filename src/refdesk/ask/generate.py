@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from refdesk.answer import Answer, Confidence, Context, Event, FailedModel, Plan, Query, Retrieved, Turn, Usage
+from refdesk.answer import Answer, Confidence, Context, Event, FailedModel, Image, Plan, Query, Retrieved, Turn, Usage
 from refdesk.ask.citations import BEST, render
 from refdesk.ask.draft import EXTRACTIVE, Draft
 from refdesk.ask.extract import extract
@@ -170,6 +170,7 @@ NEAREST_SENTENCES = 2
 TOO_SMALL = "No passage fits into the context (max_context_chars is {most}), so only the best one was looked at."
 NOT_FOUND = "{model} did not find the answer in the passages; the sentences are quoted from the documents instead."
 NOT_PROVED = "{model} wrote nothing that the documents prove; the sentences are quoted from them instead."
+NOT_SEEN = "{model} refused the pictures, so the text alone was read."
 ONCE_MORE = "the model is asked once more"
 
 
@@ -194,9 +195,9 @@ async def write(
             trace.skip("model", "no passage fits into the context")
     elif llm is not None and plan.use_llm:
         draft.model = llm.name
-        given = (query, plan, draft.context, turns, llm, settings, trace)
 
         def asked(is_plain: bool) -> AsyncGenerator[Piece, None]:
+            given = (query, plan, draft.context, turns, llm, settings, trace)
             return generate(*given, budget=budget, max_context_chars=most_characters, is_plain=is_plain)
 
         try:
@@ -230,7 +231,7 @@ async def _asked(
     """
     for is_plain in (False, True):
         try:
-            async with aclosing(asked(is_plain)) as pieces:
+            async with aclosing(_unless_refused(draft, asked, is_plain)) as pieces:
                 async for piece in pieces:
                     if shown := draft.take(piece):
                         yield shown
@@ -246,6 +247,26 @@ async def _asked(
         trace.skip("draft", "it refused" if draft.content else "it wrote nothing")
         if void := draft.start_over(draft.model, ONCE_MORE):
             yield void
+
+
+async def _unless_refused(
+    draft: Draft, asked: Callable[[bool], AsyncGenerator[Piece, None]], is_plain: bool
+) -> AsyncGenerator[Piece, None]:
+    """The pieces; where a provider takes no pictures after all, those of the same request without them."""
+    try:
+        async with aclosing(asked(is_plain)) as pieces:
+            async for piece in pieces:
+                yield piece
+        return
+    except ProviderRefused:
+        if not draft.context.pictures:
+            raise
+    draft.context = replace(draft.context, pictures=())
+    draft.failures.clear()
+    draft.notes.append(NOT_SEEN.format(model=draft.model))
+    async with aclosing(asked(is_plain)) as pieces:
+        async for piece in pieces:
+            yield piece
 
 
 def refuses(content: str) -> bool:
@@ -294,6 +315,7 @@ async def general(
     notes: Sequence[str],
     settings: Settings,
     trace: Trace,
+    images: Sequence[Image] = (),
 ) -> AsyncGenerator[Event, None]:
     """Streams a model's own words into the draft; nobody can stand in for the last model, so its failure is raised."""
     llm = models.role("answer", lambda said: trace.skip("try", said), draft.failures.append)
@@ -303,7 +325,7 @@ async def general(
     draft.model = llm.name
     info = model_info(llm.name)
     budget = Budget.for_model(info, settings)
-    messages = (*recent(turns, budget.history), Turn("user", query.standalone))
+    messages = (*recent(turns, budget.history), Turn("user", (query.standalone, *images)))
     request = with_sampling(
         Request(general_system(settings.house_rules.strip()), messages, budget.generation), info, settings
     )

@@ -49,7 +49,7 @@ from refdesk.prompts import CONVERSATION_CLOSES, CONVERSATION_OPENS, SUMMARISE_C
 from refdesk.settings import Settings
 from refdesk.text import CHARACTERS_PER_TOKEN, rough_tokens, sentences
 from refdesk.trace import Trace, in_thread
-from refdesk.types import EVERYTHING, Scope
+from refdesk.types import EVERYTHING, Box, Chunk, Document, Scope
 
 # Which earlier answer may stand for this question's? Names the namespace in which answers are kept.
 
@@ -72,6 +72,7 @@ def cache_namespace(
         settings.fingerprint,
         models,
         [(turn.role, turn.content) for turn in turns],
+        [hashlib.blake2b(image.data, digest_size=16).hexdigest() for image in question.images],
         question.conversation_id if turns else "",  # its summary may hold more than these turns
     ]
     try:
@@ -109,9 +110,20 @@ logger = logging.getLogger("refdesk.ask")
 HANDED_IN = 20  # messages of a caller's own history: the last ten exchanges (seed 000)
 NEAREST = 5  # earlier questions a new one is compared with
 SUGGESTED = 3
-BESIDE = ("rewrite_model", "classify_model", "survey", "plan_model", "summarise")  # calls that no draft counts
+BESIDE = (  # calls that no draft counts
+    *("rewrite_model", "classify_model", "survey", "plan_model", "summarise"),
+    *("parts_model", "note_model", "look"),
+)
 ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
 WITHOUT_MODEL = "small"  # the tier whose memory an answer without a model has
+
+
+def no_picture(document: Document, chunk: Chunk, width: int) -> bytes | None:
+    """There is none."""
+
+
+def no_place(chunk: Chunk) -> Box | None:
+    """It is not known."""
 
 
 # What was found and assembled a moment ago? Another level of checking or another model asks for the same passages.
@@ -163,6 +175,8 @@ class AskPorts:
     notes: tuple[str, ...] = ()  # what every answer is to say, such as that a named model cannot be used
     reader: Reader = field(default_factory=NoReader)
     spent: Callable[[], Spent] = Spent  # what the last day's answers cost; blocking
+    picture: Callable[[Document, Chunk, int], bytes | None] = no_picture  # of a chunk, so many pixels wide; blocking
+    figure_place: Callable[[Chunk], Box | None] = no_place  # where on its page a figure was cut out
     recent_hits: Recent = field(default_factory=Recent)
     recent_contexts: Recent = field(default_factory=Recent)
 
@@ -262,7 +276,7 @@ class Keeper:
 
     def context(self, plan: Plan, budget: object, make: Callable[[], Context]) -> Context:
         """What is assembled of the hits, or was a moment ago with as much room."""
-        if not self._may_reuse or not self._found_as:
+        if not self._may_reuse or not self._found_as:  # several searches have no one key
             return make()
         room = (replace(plan, **UNCHECKED, **UNWRITTEN), budget, self._question.max_context_chars)
         key = f"{self._found_as} {room!r}"

@@ -1,10 +1,10 @@
 """What will be done for this question? Level, intent and complexity become a plan.
 
-    level      strategy                                checks
-    basic      dense                                   none beyond the citations
-    standard   hybrid; two stages when it is not easy  relevance, claims, verifier
-    enhanced   two stages                              + reasoning for questions why
-    maximum    two stages, twice as deep               + reconciler
+    level      search                                       writing and checks
+    basic      dense                                        none beyond the citations
+    standard   hybrid; two stages when it is not easy       relevance, claims, verifier
+    enhanced   two stages, beside graph and variants        + the model reasons before every answer
+    maximum    two stages, twice as deep, all engines       + three drafts that must agree, thoughts, reconciler
 
 What it may cost is counted on the prompt as it was assembled and on the length that a model usually writes: the mean of
 its last answers in this library, or `USUAL` for one that has not written here. Two limits:
@@ -24,7 +24,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from refdesk.answer import Context, Plan, Query, Question, Spent, Strategy, Turn
+from refdesk.answer import Context, Level, Plan, Query, Question, Spent, Strategy, Turn
+from refdesk.ask.strategies import STRATEGIES
 from refdesk.models import ModelInfo, Tier, estimate, model_info
 from refdesk.ports import ModelRole, Models, Request
 from refdesk.prompts import RECONCILE_SYSTEM, VERIFY_SYSTEM, answering_system
@@ -48,6 +49,7 @@ MOST_GENERATION = 4_000
 MOST_HIDDEN = 8_000  # for models that think before they write: their thoughts count as written
 FEWEST_PASSAGES = 500  # tokens, however little an answer may cost: the best passage
 FEWEST_WRITTEN = 300
+PICTURE_TOKENS = 1_600  # that a picture of the largest size that is sent counts for, about, with either provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ DEEPEST = 100
 # among the passages of .538 of financebench's questions with ten chunks and their neighbours, of .712 with twenty.
 SURVEYED = 20
 USUAL_TOP_K = 10  # what the hints of an intent are given for; rag.top_k scales them
+DRAFTS = 3  # of which two must agree
 
 
 def make_plan(
@@ -98,23 +101,99 @@ def make_plan(
 ) -> tuple[Plan, Budget]:
     """What will be done and with how much room; what is left out is written into the trace."""
     writer, has_verifier = models.role("answer"), models.role("verifier") is not None
-    plan = wished_plan(question, query, settings, has_llm=writer is not None, has_verifier=has_verifier)
+    plan = wished_plan(
+        question,
+        query,
+        settings,
+        has_llm=writer is not None,
+        has_verifier=has_verifier,
+        has_reconciler=models.role("reconciler") is not None,
+        can_think=writer is not None and model_info(writer.name).thinking != "",
+    )
     budget = Budget.for_model(model_info(writer.name) if writer is not None else None, settings)
     for what, why in plan.skipped:
         trace.skip(what, why)
     return plan, budget
 
 
-def wished_plan(question: Question, query: Query, settings: Settings, *, has_llm: bool, has_verifier: bool) -> Plan:
+# What a level promises, in the words of a note that says it was left out.
+PROMISED = {
+    "reason": "reasoning before the answer",
+    "think": "a thinking budget",
+    "vote": "several drafts",
+    "verify": "a second model's check",
+    "reconcile": "a reconciler",
+}
+NO_MODEL = "no model is named"
+ENGINES: Mapping[Level, tuple[Strategy, ...]] = {"enhanced": ("graph", "fusion")}
+# What every other engine stands beside; and the survey, which decides what is read in full and not only what is found.
+ALONE = ("dense", "hybrid", "two_stage", "survey")
+
+
+def engines(level: Level, strategy: Strategy) -> tuple[Strategy, ...]:
+    """Those that a level searches beside its strategy, as far as there are such; of `maximum` all."""
+    wished = tuple(STRATEGIES) if level == "maximum" else ENGINES.get(level, ())
+    return tuple(name for name in wished if name in STRATEGIES and name not in (*ALONE, strategy))
+
+
+def left_out(level: Level, plan: Plan) -> list[str]:
+    """What of its level a plan does without, and why, in sentences: for the notes of the answer."""
+    if level not in ("enhanced", "maximum"):
+        return []
+    by_reason: dict[str, list[str]] = {}
+    for what, why in plan.skipped:
+        if what in PROMISED:
+            by_reason.setdefault(why, []).append(PROMISED[what])
+    return [f"Level {level} did without {_listed(names)}: {why}." for why, names in by_reason.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _skipped(
+    question: Question, *, has_llm: bool, has_verifier: bool, has_reconciler: bool, can_think: bool
+) -> list[tuple[str, str]]:
+    """(what, why) of all that the level and the mode ask for and that cannot be done."""
+    level, found = question.level, list[tuple[str, str]]()
+    is_deep, is_checked = level in ("enhanced", "maximum"), question.response_mode != "quick" and level != "basic"
+    if not has_llm:
+        promised = {"enhanced": ("reason",), "maximum": ("vote", "think", "reconcile")}.get(level, ())
+        return [(what, NO_MODEL) for what in promised]
+    if is_checked and not has_verifier:
+        found.append(("verify", "no verifier model is named; the built-in check stands"))
+    if level == "maximum" and not has_reconciler:
+        found.append(("reconcile", "no reconciler model is named; what nothing proves is taken out"))
+    if level == "maximum" and not can_think:
+        found.append(("think", "the model cannot be given one; it reasons before the answer instead"))
+    if is_deep and not is_checked and has_verifier:
+        found.append(("verify", "the mode is quick"))
+    return found
+
+
+def wished_plan(
+    question: Question,
+    query: Query,
+    settings: Settings,
+    *,
+    has_llm: bool,
+    has_verifier: bool,
+    has_reconciler: bool = True,
+    can_think: bool = True,
+) -> Plan:
     """The plan; it holds no model and no clock, so the same question gives the same plan."""
     strategy = _strategy(question, query, settings)
-    skipped: list[tuple[str, str]] = []
     is_deep = strategy in ("two_stage", "survey")
     k = question.k or max(_top_k(question, query, settings), SURVEYED if strategy == "survey" else 1)
     verify = question.response_mode != "quick" and question.level != "basic"
     reconcile = question.response_mode == "thorough" or question.level == "maximum"
-    if verify and has_llm and not has_verifier:
-        skipped.append(("verify", "no verifier model is named; the built-in check stands"))
+    is_maximum = question.level == "maximum"
+    # A question why is reasoned about wherever disputes are settled; the deeper levels reason about every question.
+    wants_reasons = query.hints.use_reasoning and question.response_mode == "thorough"
+    reasons = settings.reasoning or wants_reasons or question.level in ("enhanced", "maximum")
+    thinking = settings.thinking_tokens if has_llm and is_maximum and can_think else 0
+    named = {"has_verifier": has_verifier, "has_reconciler": has_reconciler, "can_think": can_think}
     return Plan(
         strategy=strategy,
         k=k,
@@ -123,12 +202,15 @@ def wished_plan(question: Question, query: Query, settings: Settings, *, has_llm
         read=question.level != "basic",
         check_relevance=settings.verification_enabled and question.level != "basic",
         use_mmr=query.hints.use_mmr and question.level != "basic",
-        reasoning=has_llm and _reasons(question, query, settings),
+        reasoning=has_llm and reasons and not thinking,
         template=query.hints.template,
         use_llm=has_llm,
         verify=verify,
         reconcile=reconcile,
-        skipped=tuple(skipped),
+        engines=engines(question.level, strategy) if settings.strategy == "auto" else (),
+        drafts=(settings.drafts or (DRAFTS if is_maximum else 1)) if has_llm else 1,
+        thinking=thinking,
+        skipped=tuple(_skipped(question, has_llm=has_llm, **named)),
     )
 
 
@@ -146,10 +228,6 @@ def _top_k(question: Question, query: Query, settings: Settings) -> int:
     if question.level == "basic":
         return min(BASIC_K, settings.top_k)
     return max(1, round(query.hints.top_k * settings.top_k / USUAL_TOP_K))
-
-
-def _reasons(question: Question, query: Query, settings: Settings) -> bool:
-    return settings.reasoning or (query.hints.use_reasoning and question.level in ("enhanced", "maximum"))
 
 
 # Which rules go before the context? The same for assembling, which leaves room for them, and for asking.
@@ -196,8 +274,9 @@ def make_request(
     """The system message, what was said before, and the context, which ends with the question."""
     most = max_context_chars or settings.max_context_chars or None
     system = system_message(plan, budget, settings, most)
-    messages = (*recent(turns, budget.history), Turn("user", context.text))
-    return with_sampling(Request(system, messages, budget.generation), info, settings)
+    message = Turn("user", (context.text, *context.pictures) if context.pictures else context.text)
+    messages = (*recent(turns, budget.history), message)
+    return with_sampling(Request(system, messages, budget.generation, thinking=plan.thinking), info, settings)
 
 
 def with_sampling(request: Request, info: ModelInfo, settings: Settings) -> Request:
@@ -219,7 +298,8 @@ def recent(turns: Sequence[Turn], tokens: int) -> tuple[Turn, ...]:
 
 
 def prompt_tokens(request: Request) -> int:
-    return rough_tokens(request.system) + sum(rough_tokens(turn.content) for turn in request.messages)
+    told = rough_tokens(request.system) + sum(rough_tokens(turn.content) for turn in request.messages)
+    return told + PICTURE_TOKENS * sum(len(turn.images) for turn in request.messages)
 
 
 # --- what will an answer cost, and what is given up when that is too much? ------------------------------------------
@@ -268,7 +348,8 @@ class Prices:
 
     def _calls(self, plan: Plan, budget: Budget, context: Context) -> Iterator[tuple[ModelRole, int, int]]:
         """(role, tokens read, tokens written) of each call that the plan may make."""
-        yield "answer", self._prompt(plan, budget, context), self.usual("answer")
+        for _ in range(plan.drafts):
+            yield "answer", self._prompt(plan, budget, context), self.usual("answer") + plan.thinking
         answer = min(USUAL["answer"], self.usual("answer"))  # as it is read by others: without its thoughts
         if asks_verifier(plan, self.names):
             read = rough_tokens(VERIFY_SYSTEM) + context.token_count + answer
@@ -349,7 +430,7 @@ class Cutter:
 
     @property
     def first(self) -> tuple[Cut, ...]:
-        return self.without_reconciler, self.without_history, self.fewer(0.75), self.fewer(0.5)
+        return self.without_voting, self.without_reconciler, self.without_history, self.fewer(0.75), self.fewer(0.5)
 
     @property
     def last(self) -> tuple[Cut, ...]:
@@ -362,6 +443,12 @@ class Cutter:
                 break
             fitted = cut(fitted)
         return fitted
+
+    def without_voting(self, fitted: Fitted) -> Fitted:
+        if fitted.plan.drafts == 1:
+            return fitted
+        said = f"{self.prices.names['answer']} wrote one draft instead of {fitted.plan.drafts}"
+        return self._changed(fitted, "vote", said, plan=replace(fitted.plan, drafts=1))
 
     def without_reconciler(self, fitted: Fitted) -> Fitted:
         if not asks_reconciler(fitted.plan, self.prices.names):
@@ -397,7 +484,7 @@ class Cutter:
 
     def without_model(self, fitted: Fitted) -> Fitted:
         """The other cuts are void then: nothing of them is paid for."""
-        plan = replace(fitted.plan, use_llm=False, reasoning=False)
+        plan = replace(fitted.plan, use_llm=False, reasoning=False, drafts=1, thinking=0)
         budget = Budget.for_model(None, self.prices.settings)
         said = f"{self.prices.names['answer']} was not asked, and the sentences are quoted from the documents"
         bare = replace(fitted, cuts={})

@@ -18,12 +18,13 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from refdesk.answer import Answer, Context, Done, Event, Plan, Query, Question, Retrieved, Thinking, Verifying
-from refdesk.ask.flow import answer_from, assembled, for_lists, unsearched, without_search
+from refdesk.ask.flow import answer_from, for_lists, unsearched, without_search
 from refdesk.ask.judge import begin, previews
 from refdesk.ask.keep import AskPorts, Keeper
 from refdesk.ask.plan import Budget, make_plan
 from refdesk.ask.retrieve import Retrieval, choose, find
 from refdesk.ask.understand import understand
+from refdesk.ask.writing import assembled
 from refdesk.trace import Trace, in_thread
 from refdesk.types import Hit
 

@@ -19,9 +19,9 @@ import orjson
 from PIL import Image, ImageDraw, ImageOps
 
 from refdesk.config import damage, explain, hash_bytes, hash_file, make_folder, opener, sync_folder, write_new
-from refdesk.errors import LibraryError, UsageError
+from refdesk.errors import LibraryError, RefdeskError, UsageError
 from refdesk.store_ports import Files
-from refdesk.types import Box, Document, Job
+from refdesk.types import FIGURE_PLACE, Box, Chunk, Document, Job
 
 STALE_S = 86_400.0  # a file that has been coming in for a day is not coming any more
 
@@ -360,6 +360,26 @@ def page_image(
         if is_kept:
             cache.put(document.content_hash, name, plain)
     return _marked(plain, [box for box in boxes if box.page == number], format)
+
+
+def picture_of(files: Files, cache: RenderCache, document: Document, chunk: Chunk, width: int) -> bytes | None:
+    """The figure of a chunk as it was cut out, else its page as PNG; None where the format has no pages."""
+    try:
+        if chunk.image:
+            return files.path(chunk.image).read_bytes()
+        return page_image(files, cache, document, chunk.page, width)
+    except (OSError, RefdeskError):  # an original that is gone, or cannot be drawn: its text is there
+        return None
+
+
+def figure_place(files: Files, chunk: Chunk) -> Box | None:
+    """Where on its page a figure was cut out; None of one that does not say, as those of earlier versions."""
+    try:
+        with Image.open(files.path(chunk.image or "")) as picture:
+            x, y, width, height = map(float, str(picture.info.get(FIGURE_PLACE, "")).split())
+    except (OSError, ValueError):
+        return None
+    return Box(chunk.page, x, y, width, height)
 
 
 def _rendered(files: Files, document: Document, number: int, width: int) -> Any:

@@ -38,7 +38,7 @@ from refdesk.parsers.pdf_page import (
     scan_objects,
     text_of,
 )
-from refdesk.types import OcrEngine, OcrLine, Parsed
+from refdesk.types import FIGURE_PLACE, OcrEngine, OcrLine, Parsed
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -351,6 +351,8 @@ def _nearest(line: WordRun, boxes: list[Box4]) -> Box4 | None:
 
 
 def _crop(page: Any, frame: Frame, box: Box4) -> bytes:
+    from PIL.PngImagePlugin import PngInfo
+
     left, top, right, bottom = box
     scale = min(SCALE, MAX_WIDTH / (right - left), MAX_HEIGHT / (bottom - top))
     # pypdfium2 takes what to cut off each side of the displayed page, in its points: left, bottom, right, top.
@@ -359,7 +361,11 @@ def _crop(page: Any, frame: Frame, box: Box4) -> bytes:
     try:
         image = bitmap.to_pil().convert("RGB")
         buffer = io.BytesIO()
-        image.save(buffer, "PNG", optimize=False)
+        # The picture says itself where it was cut out: x, y, width and height in per cent of the page.
+        edges = (left / frame.width, top / frame.height, (right - left) / frame.width, (bottom - top) / frame.height)
+        place = PngInfo()
+        place.add_text(FIGURE_PLACE, " ".join(f"{100 * edge:.2f}" for edge in edges))
+        image.save(buffer, "PNG", optimize=False, pnginfo=place)
     finally:
         bitmap.close()
     return buffer.getvalue()

@@ -218,8 +218,10 @@ class OpenAILLM(WireLLM):
         if request.max_tokens > 0:
             is_new = info.family in ("gpt-5", "o-series")
             name = "max_completion_tokens" if is_new != ("max_tokens" in unsupported) else "max_tokens"
-            body[name] = request.max_tokens + (THINKING_TOKENS if info.thinks else 0)
-            if is_new:
+            body[name] = request.max_tokens + (max(THINKING_TOKENS, request.thinking) if info.thinks else 0)
+            if request.thinking and info.thinking == "effort":
+                body["reasoning_effort"] = "high"
+            elif is_new:
                 body["reasoning_effort"] = "low"  # the passages hold the answer; thoughts cost time and money
         if not info.keeps_sampling:
             body["temperature"] = request.temperature
@@ -315,7 +317,10 @@ class AnthropicLLM(WireLLM):
         }
         if request.system:
             body["system"] = request.system
-        if not info.keeps_sampling and "temperature" not in unsupported:
+        if request.thinking and info.thinking and request.schema is None and "thinking" not in unsupported:
+            body |= _thinking(info, request.thinking)
+            body["max_tokens"] += request.thinking
+        elif not info.keeps_sampling and "temperature" not in unsupported:
             body["temperature"] = min(request.temperature, 1.0)
         if request.top_k > 0 and not info.keeps_sampling and "top_k" not in unsupported:
             body["top_k"] = request.top_k
@@ -330,6 +335,8 @@ class AnthropicLLM(WireLLM):
 
     def unsupported_parameter(self, reason: str, body: Mapping[str, Any], unsupported: Parameters) -> str:
         """ "`temperature` is deprecated for this model." -> "temperature"."""
+        if "thinking" in body and any(word in reason for word in ("thinking", "effort", "output_config")):
+            return "thinking"
         for name in ("top_k", "temperature"):
             if name in body and name in reason:
                 return name
@@ -352,6 +359,13 @@ class AnthropicLLM(WireLLM):
             text = "".join(map(_block_text, value["content"]))
             return Delta(text, _finish(value), _anthropic_usage(value.get("usage")), is_end=True)
         return Delta(is_end=kind == "message_stop")
+
+
+def _thinking(info: ModelInfo, tokens: int) -> dict[str, Any]:
+    """A model that is told to think takes no temperature beside it."""
+    if info.thinking == "budget":
+        return {"thinking": {"type": "enabled", "budget_tokens": tokens}}
+    return {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}
 
 
 def _finish(value: Mapping[str, Any]) -> str:

@@ -7,10 +7,10 @@ when needed: the SDK takes a second to import.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
@@ -262,13 +262,23 @@ class Tools:
         context: Request,
         collection: Collection = "",
         document: Wanted = "",
+        mode: Annotated[
+            Literal["chat", "agent", "report", "vision"],
+            Field(description="agent: several searches; report: a long answer; vision: pages as pictures."),
+        ] = "chat",
+        level: Annotated[
+            Literal["", "basic", "standard", "enhanced", "maximum"], Field(description="How much work goes into it.")
+        ] = "",
+        model: Annotated[str, Field(description="Another model that the owner allows.", max_length=200)] = "",
     ) -> Annotated[CallToolResult, AnswerFound]:
         """Answer a question from the documents. Each sentence has a marker such as [1]; the citations give document,
         page and the words that prove it. When the documents do not say it, `answered` is false."""
 
         async def work(desk: CallerDesk) -> CallToolResult:
             with await in_thread(self._place, desk.caller):  # which reads the settings
-                found = answer_found(await _answer(desk, question, collection, document, context))
+                options = {"collection": collection or None, "document": document or None, "mode": mode}
+                options |= {"level": level or None, "model": model}
+                found = answer_found(await _answer(desk, question, options, context))
             return _result(found, answer_text(found))
 
         return await self._call(context, work)
@@ -337,8 +347,8 @@ class Tools:
             raise ToolError(error.sentence.replace("`refdesk list`", "list_documents")) from error
 
 
-async def _answer(desk: CallerDesk, question: str, collection: str, document: str, context: Request) -> Answer:
-    events = await in_thread(desk.ask, question, collection=collection or None, document=document or None)
+async def _answer(desk: CallerDesk, question: str, options: Mapping[str, Any], context: Request) -> Answer:
+    events = await in_thread(desk.ask, question, **options)
     step = 0
     async with aclosing(events):
         async for event in events:

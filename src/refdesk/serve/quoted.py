@@ -15,6 +15,7 @@ from refdesk.caller_desk import CallerDesk
 from refdesk.types import Chunk, Range
 
 ITEM = "- "  # what `ask/extract.py` puts before an item and before a row
+HEADING = "## "  # what `ask/report.py` puts before the heading of a section
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Lines that are drawn as one: a text, a list, or a table, of which each line is one claim."""
+    """Lines that are drawn as one: a text, a heading, a list, or a table, of which each line is one claim."""
 
-    kind: Literal["text", "items", "rows"]
+    kind: Literal["text", "items", "rows", "heading"]
     lines: tuple[Line, ...]
 
     @property
@@ -109,7 +110,9 @@ def laid_out(content: str, claims: Sequence[Range], rows: Mapping[int, Row]) -> 
     A dash counts where a claim follows it: within one it is the document's.
     """
 
-    def kind(line: Line) -> Literal["text", "items", "rows"]:
+    def kind(line: Line) -> Literal["text", "items", "rows", "heading"]:
+        if not line.claims and content.startswith(HEADING, line.start):
+            return "heading"
         first = claims[line.claims[0]][0] if line.claims else -1
         if first != line.start + len(ITEM) or not content.startswith(ITEM, line.start):
             return "text"
@@ -123,6 +126,11 @@ def laid_out(content: str, claims: Sequence[Range], rows: Mapping[int, Row]) -> 
         elif filled := [at for at, line in enumerate(lines) if content[line.start : line.end].strip()]:
             parts.append(Part(name, lines[filled[0] : filled[-1] + 1]))
     return parts
+
+
+def headings(content: str, part: Part) -> list[str]:
+    """The texts of the headings of a part."""
+    return [content[line.start + len(HEADING) : line.end].strip() for line in part.lines]
 
 
 def _lines(content: str, claims: Sequence[Range]) -> Iterator[Line]:

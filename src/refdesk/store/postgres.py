@@ -233,9 +233,11 @@ def explain_server(error: DBAPIError, url: URL) -> LibraryError:
         return LibraryBusy(
             f"the database {where} took too long", hint="try again; REFDESK_DATABASE_TIMEOUT_S is its limit"
         )
-    if state.startswith("28") or "authentication failed" in said:  # without a state when it comes at connecting
+    if (
+        state.startswith("28") or "authentication failed" in said or 'FATAL: role "' in said
+    ):  # without a state when it comes at connecting
         return LibraryError(f"the database {where} lets this user not in: {said}", hint="check REFDESK_DATABASE_URL")
-    if state == "3D000" or (not state and said.endswith("does not exist")):
+    if state == "3D000" or ('database "' in said and said.endswith("does not exist")):
         return LibraryError(f"there is no database {where}", hint="create it, or correct REFDESK_DATABASE_URL")
     if state == "25006":
         return LibraryError(f"the database {where} is open for reading only", hint="name the primary, not a replica")

@@ -38,6 +38,20 @@ async def side_by_side(names: Iterable[str], query: Query, ports: SearchPorts) -
     return list({list_.engine: list_ for lists in reversed(found) for list_ in reversed(lists)}.values())[::-1]
 
 
+async def with_engines(
+    names: Iterable[str], found: list[EngineHits], query: Query, ports: SearchPorts
+) -> list[EngineHits]:
+    """What was found, and what these strategies find beside it, one after the other; one that fails is left out."""
+    found = list(found)
+    for name in names:
+        with ports.trace.optional(name, k=ports.k) as stage:
+            beside = await STRATEGIES[name](query, ports)
+            known = {hits.engine for hits in found}
+            found += [hits for hits in beside if hits.engine not in known]
+            stage.gave(hits=sum(len(hits.hits) for hits in beside))
+    return found
+
+
 async def hybrid_hits(query: Query, ports: SearchPorts) -> list[Hit]:
     """BM25 and vectors: what every other engine stands beside."""
     text, vector = query.standalone, query.vector

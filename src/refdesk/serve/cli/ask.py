@@ -24,7 +24,7 @@ from refdesk.answer import Answer, Citation, Claim, Content, Done, Event, Failed
 from refdesk.arguments import LEVELS
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.desk import Refdesk
-from refdesk.errors import RefdeskError
+from refdesk.errors import RefdeskError, UsageError
 from refdesk.serve import EXAMPLES, example_folder
 from refdesk.serve.cli import show
 from refdesk.serve.cli.main import DONE, NOTHING
@@ -43,7 +43,8 @@ from refdesk.serve.cli.show import (
     print_json,
     styled,
 )
-from refdesk.serve.quoted import ITEM, Row, as_table, laid_out, rows_of
+from refdesk.serve.export import FORMATS, format_of
+from refdesk.serve.quoted import ITEM, Row, as_table, headings, laid_out, rows_of
 
 LevelName = Annotated[
     str | None,
@@ -51,7 +52,12 @@ LevelName = Annotated[
 ]
 ModeName = Annotated[
     str | None,
-    option("MODE", "How the answer is checked: quick, standard or thorough; general asks the model alone.", "--mode"),
+    option(
+        "MODE",
+        "agent: several searches; report: a long answer with sections; vision: pages as pictures;"
+        " general: the model alone. Or how the answer is checked: quick, standard or thorough.",
+        "--mode",
+    ),
 ]
 ModelName = Annotated[str, option("MODEL", "The model that writes: one that llm.allowed names.", "--model")]
 Verbatim = Annotated[
@@ -77,6 +83,12 @@ def ask(
     verbatim: Verbatim = False,
     conversation: ConversationId = "",
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not use the cache.")] = False,
+    image: Annotated[
+        list[Path] | None, option("FILE", "A picture to look at, for a model that sees; repeatable.", "--image")
+    ] = None,
+    output: Annotated[
+        Path | None, option("FILE", "Also write the answer to this file, .md or .html, with its sources.", "--out")
+    ] = None,
     open_image: Annotated[
         bool, typer.Option("--open", help="Show the page of the first citation, with its lines marked.")
     ] = False,
@@ -88,8 +100,11 @@ def ask(
     """Answer a question, with page and lines for every sentence. Exits with 3 if the documents do not say."""
     with desk_of(context) as desk:
         options: dict[str, Any] = {"level": level, "mode": mode, "model": model}
-        options |= {"collection": collection, "document": document, "verbatim": verbatim}
+        options |= {"collection": collection, "document": document, "verbatim": verbatim, "images": image or ()}
+        form = format_of(output) if output is not None else ""
         answer = ask_once(desk, question, k=k, conversation_id=conversation, cache=not no_cache, **options)
+        if output is not None:
+            write_out(output, FORMATS[form](answer))
         if as_json:
             print_json(answer.to_dict() | ({"trace": desk.trace(answer.id)} if trace else {}))
         else:
@@ -121,6 +136,14 @@ def chat(
 def ask_once(desk: Refdesk, question: str, **options: Any) -> Answer:
     """Asks and shows the stages on the terminal; Ctrl-C stops it."""
     return asyncio.run(follow(desk.ask(question, **options), messages, live=messages.is_terminal))
+
+
+def write_out(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+    messages.print(styled(f"Written to {path}"))
 
 
 def open_page(desk: Refdesk, answer: Answer, marker: int) -> Path | None:
@@ -265,6 +288,9 @@ def _print_content(out: Console, desk: Refdesk, answer: Answer) -> None:
         columns = len(rows[part.claims[0]].cells) + 1 if part.kind == "rows" else 0
         if 0 < columns * NARROWEST <= out.width:
             out.print(_quoted_rows(own, [rows[number] for number in part.claims]))
+        elif part.kind == "heading":
+            for text in headings(content, part):
+                out.print(styled((text, "bold")))
         elif part.kind != "text":
             items = Table.grid(padding=(0, 1, 0, 0))
             for line in part.lines:

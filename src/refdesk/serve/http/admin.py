@@ -94,7 +94,13 @@ def me(desk: Desk) -> Response:
     may = {name: caller.may(name) for name in shapes.RIGHTS}
     return reply(
         asdict(caller)
-        | {"signed_in": bool(caller.id), "may": may, "model": desk.has_model, "models": desk.allowed_models()}
+        | {
+            "signed_in": bool(caller.id),
+            "may": may,
+            "model": desk.has_model,
+            "models": desk.allowed_models(),
+            "sees": desk.has_sight,
+        }
     )
 
 

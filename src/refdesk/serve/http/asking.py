@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing, nullcontext, suppress
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import orjson
@@ -21,12 +21,13 @@ from refdesk.ask.wording import is_missing
 from refdesk.caller_desk import CallerDesk
 from refdesk.errors import NotFound, UsageError
 from refdesk.records import Conversation, Feedback, Message
+from refdesk.serve.export import FORMATS, MEDIA_TYPES
 from refdesk.serve.http import requests
 from refdesk.serve.http import responses as shapes
 from refdesk.serve.http.documents import LONGEST_BOXES, MOST_BOXES, WITH_IMAGES
 from refdesk.serve.http.guard import Desk, Service, Serving, Who
 from refdesk.serve.http.observe import ServerStopping, log_question, problem, reply
-from refdesk.serve.http.openapi import about, failures, returns_events
+from refdesk.serve.http.openapi import about, failures, returns_bytes, returns_events
 from refdesk.serve.http.requests import LONGEST_SEARCH, MOST_HITS, KnownKind, Name
 from refdesk.serve.http.sse import EventResponse, Named, Streams, began_at, disconnected, new_id
 from refdesk.trace import in_thread
@@ -525,6 +526,26 @@ def answer(desk: Desk, answer_id: str) -> Response:
     if not found:
         raise NotFound(f"there is no answer '{answer_id}'")
     return reply(answer_shape(answer_from_dict(found), desk.label) | {"feedback": desk.feedback_of(answer_id)})
+
+
+@answer_routes.get(
+    "/answers/{answer_id}/export",
+    summary="Download an answer",
+    responses=returns_bytes("text/markdown", "text/html", description="The answer as a file", example="# How heavy …")
+    | failures(404),
+)
+def export(desk: Desk, answer_id: str, format: Literal["markdown", "html"] = "markdown") -> Response:
+    """With its sources, as Markdown or as one page of HTML."""
+    found = desk.answer_kept(answer_id)
+    if not found:
+        raise NotFound(f"there is no answer '{answer_id}'")
+    suffix = "md" if format == "markdown" else "html"
+    headers = {
+        "Content-Disposition": f'attachment; filename="answer-{answer_id[:8]}.{suffix}"',
+        "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return Response(FORMATS[format](answer_from_dict(found)), headers=headers, media_type=MEDIA_TYPES[format])
 
 
 @answer_routes.get("/traces/{answer_id}", **about("Get the trace of an answer", shapes.Trace))

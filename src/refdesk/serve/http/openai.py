@@ -88,6 +88,8 @@ def asked(body: CompletionRequest, desk: CallerDesk) -> tuple[str, dict[str, Any
     options = body.refdesk.options() if body.refdesk is not None else {}
     if history:
         options["history"] = history
+    if images := body.messages[last].images:
+        options["images"] = images
     if body.model not in LEVELS:
         if body.model not in _choices(desk):
             raise _unknown(body.model, desk)

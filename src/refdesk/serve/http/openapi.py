@@ -112,8 +112,9 @@ def _event(name: str, kind: Any) -> dict[str, Any]:
     return {"type": "object", "title": name or kind.__name__, "properties": parts, "required": list(parts)}
 
 
-def returns_bytes(*types: str, description: str) -> Responses:
-    content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in types}
+def returns_bytes(*types: str, description: str, example: str = "") -> Responses:
+    schema = {"schema": {"type": "string", "format": "binary"}} | ({"example": example} if example else {})
+    content = dict.fromkeys(types, schema)
     return {200: {"description": description, "content": content}}
 
 

@@ -16,24 +16,19 @@ from html import escape
 from pathlib import Path
 from typing import Annotated
 
-import nh3
 from fastapi import APIRouter, Request
-from markdown_it import MarkdownIt
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from refdesk.errors import NotFound
+from refdesk.serve.export import clean_html, markdown_renderer
 from refdesk.serve.http.guard import Desk
 from refdesk.serve.http.observe import reply
-from refdesk.serve.quoted import ITEM, Line, Part, Row, as_table, laid_out, rows_of
+from refdesk.serve.quoted import ITEM, Line, Part, Row, as_table, headings, laid_out, rows_of
 from refdesk.types import Range
 
 # How does an answer become HTML that can do no harm?
 
-TAGS = {"p", "br", "hr", "em", "strong", "s", "code", "pre", "blockquote", "ul", "ol", "li", "a"}
-TAGS |= {"h1", "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td"}
-ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}}
-SCHEMES = {"http", "https", "mailto"}
 HEADING = re.compile(r"(</?h)([1-6])(?=[ >])")
 UNDER_THE_QUESTION = 2  # the question is a heading of the second level, so those of an answer begin at the third
 
@@ -51,25 +46,13 @@ NO_BREAK = "\u00a0"  # a marker stays on the line of its sentence
 LITERAL = frozenset(("code", "pre", "a"))  # no buttons within these
 
 
-def _markdown() -> MarkdownIt:
-    made = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
-    return made.disable(["reference", "image", "html_block", "html_inline"])
-
-
-_MARKDOWN = _markdown()
+_MARKDOWN = markdown_renderer()
 
 
 def html_of(content: str, claims: Sequence[Range] = (), markers: Collection[int] = ()) -> str:
     """Sanitised HTML of an answer; `claims` are ranges of its characters, `markers` numbers that have a citation."""
     marked = TURNING.sub("", _with_signs(PRIVATE.sub("\ufffd", content), claims))
-    clean = nh3.clean(
-        _MARKDOWN.render(marked),
-        tags=TAGS,
-        attributes=ATTRIBUTES,
-        url_schemes=SCHEMES,
-        link_rel="noopener noreferrer nofollow",
-        set_tag_attribute_values={"a": {"target": "_blank"}},
-    )
+    clean = clean_html(_MARKDOWN.render(marked))
     return _with_elements(HEADING.sub(_lowered, clean), frozenset(markers))
 
 
@@ -174,11 +157,15 @@ def quoted_html(
             items = [replace(line, start=line.start + len(ITEM)) for line in part.lines]
             texts = [_quoted_line(content, item, claims, markers) for item in items]
             out.append(f"<ul>{''.join(f'<li>{text}</li>' for text in texts)}</ul>")
+        elif part.kind == "heading":
+            level = HEADING_LEVEL + UNDER_THE_QUESTION
+            out += [f"<h{level}>{_quoted_html_text(text)}</h{level}>" for text in headings(content, part)]
         else:
             out.append(f"<p>{_quoted_line(content, Line(part.start, part.end, part.claims), claims, markers)}</p>")
     return "".join(out)
 
 
+HEADING_LEVEL = 2  # of a section
 _LONG = 40  # characters of a cell: beside many columns it would be a tower of words
 _LETTER = re.compile(r"[^\W\d_]")
 
@@ -256,7 +243,7 @@ KINDS: Mapping[str, str] = {
 }
 STYLES = ("base.css", "ask.css", "viewer.css", "views.css")
 # Loaded before app.js asks for them.
-FIRST = ["api", "dom", "talks", "viewer", "ask", "answer", "chips", "scope", "running", "writer", "folders"]
+FIRST = ["api", "dom", "talks", "viewer", "ask", "answer", "chips", "scope", "running", "writer", "folders", "pictures"]
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -95,6 +96,27 @@ class TurnIn(Shape):
     content: Text
 
 
+class ImageIn(Shape):
+    """A PNG, JPEG, GIF or WebP; what it is is seen from its content."""
+
+    data: Annotated[str, Field(min_length=1, max_length=4_000_000, description="In base64, or a `data:` URL.")]
+
+    @property
+    def content(self) -> bytes:
+        return picture(self.data)
+
+
+def picture(text: str) -> bytes:
+    """`data:image/png;base64,iVBO…` or the base64 alone -> its bytes."""
+    head, comma, rest = text.partition(",")
+    if not comma or not head.startswith("data:"):
+        rest = text
+    try:
+        return b64decode("".join(rest.split()), validate=True)
+    except ValueError:
+        raise UsageError("the picture is not base64", hint="send its bytes in base64, or as a data: URL") from None
+
+
 class ScopeFields(Shape):
     """What may be searched."""
 
@@ -135,6 +157,9 @@ class AskFields(ScopeFields):
     model: Annotated[str, Field(max_length=200)] | None = Field(
         None, description="The model that writes, one of `models` of /api/me."
     )
+    images: Annotated[list[ImageIn], Field(max_length=4)] | None = Field(
+        None, description="Pictures to look at beside the documents; for models that see."
+    )
     conversation_id: ConversationId = Field("", description="Continues this conversation.")
     history: Annotated[list[TurnIn], Field(max_length=1000)] | None = Field(
         None, description="The conversation so far."
@@ -152,6 +177,7 @@ class AskFields(ScopeFields):
         names = ("max_context_chars", "level", "mode", "response_mode", "model", "conversation_id", "settings")
         fields = {name: getattr(self, name) for name in names} | {"k": self.top_k or self.k}
         history = [(turn.role, turn.content) for turn in self.history or self.conversation_history or ()]
+        fields |= {"images": [image.content for image in self.images or ()]}
         return self.scope() | _given(fields | {"history": history}) | {"verbatim": self.verbatim, "cache": self.cache}
 
 
@@ -317,9 +343,14 @@ class Carried(Shape):
     model_config = ConfigDict(extra="ignore")
 
 
+class ImageUrl(Carried):
+    url: Annotated[str, Field(max_length=4_000_000)] = ""
+
+
 class ContentPart(Carried):
     type: str
     text: Text = ""
+    image_url: ImageUrl | None = None
 
 
 class ChatMessage(Carried):
@@ -331,6 +362,14 @@ class ChatMessage(Carried):
         if isinstance(self.content, list):
             return "\n".join(part.text for part in self.content if part.text)
         return self.content or ""
+
+    @property
+    def images(self) -> list[bytes]:
+        parts = self.content if isinstance(self.content, list) else []
+        addresses = [part.image_url.url for part in parts if part.image_url is not None]
+        if any(not url.startswith("data:") for url in addresses):
+            raise UsageError("pictures are taken as data: URLs, not from an address", hint="send the bytes in base64")
+        return [picture(url) for url in addresses]
 
 
 class StreamOptions(Carried):

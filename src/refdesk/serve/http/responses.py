@@ -332,7 +332,7 @@ ChangedKey = shape("ChangedKey", {Key: "key"})
 RevokedKey = shape("RevokedKey", {Key: "revoked"})
 RIGHTS: tuple[Action, ...] = ("add", "settings", "keys", "traces", "analytics", "clear_cache")
 May = shape("May", {bool: " ".join(RIGHTS)}, "What the caller may do.")
-Me = shape("Me", {May: "may", bool: "signed_in model", list[str]: "models"}, own=get_type_hints(Caller))
+Me = shape("Me", {May: "may", bool: "signed_in model sees", list[str]: "models"}, own=get_type_hints(Caller))
 SignedOut = shape("SignedOut", {bool: "signed_in"})
 Health = shape("Health", {Literal["ok"]: "status"})
 Readiness = shape(

@@ -149,8 +149,12 @@ function tools(answer) {
   return h("div", h("div.tools",
     iconButton("copy", "Copy with citations", () => copy(withCitations(answer), "Copied, with its citations.")), good, poor,
     h("a.plain", { href: `#/traces/${answer.id}`, label: "How this was answered", title: "How this was answered" }, icon("trace")),
+    exported(answer, "markdown", "Download as Markdown"), exported(answer, "html", "Download as a web page"),
     h("span.meta", told)), below);
 }
+
+const exported = (answer, format, label) =>
+  h("a.plain", { href: `/api/answers/${answer.id}/export?format=${format}`, download: "", label, title: label }, icon(format === "html" ? "page" : "down"));
 
 function correctionForm(judge) {
   const box = h("textarea.field", { rows: 2, required: true });

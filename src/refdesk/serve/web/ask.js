@@ -5,19 +5,24 @@ import { keepMarker } from "./chips.js";
 import { bones, calmly, emptyState, failureState, h, icon, iconButton, isLost, many, options, say, tell, toast } from "./dom.js";
 import { draft, dropRunning, keepDraft, keepQueue, keepRunning, leftOver, queued } from "./running.js";
 import { dropGone, pickScope, scopeFields, scopeName } from "./scope.js";
+import { attachment, thumbnails } from "./pictures.js";
 import { deleted, pending, showTalks } from "./talks.js";
 import { writer } from "./writer.js";
 
 const LEVELS = { "": "Level", basic: "Basic", standard: "Standard", enhanced: "Enhanced", maximum: "Maximum" };
-const MODES = { "": "Checks", quick: "Quick", standard: "Second look", thorough: "Thorough", general: "Without documents" };
+const CHECKS = { "": "Checks", quick: "Quick", standard: "Second look", thorough: "Thorough" };
+const MODES = { "": "Mode", agent: "Agent", report: "Report", vision: "Vision", general: "Without documents" };
+const NEEDS_MODEL = ["vision", "general"]; // without one, nobody would look or answer
 const ABOUT = {
-  level: "How much is searched: Basic 5 passages by meaning alone, Standard by words and meaning, Enhanced 50 candidates, Maximum 100",
-  mode: "How the answer is checked: Quick not again, Second look by another model, Thorough settles disputes; Without documents does not search",
+  level: "How much is done: Basic 5 passages by meaning alone, Standard by words and meaning, Enhanced also graph and variants, Maximum all engines and drafts that must agree",
+  checks: "How the answer is checked: Quick not again, Second look by another model, Thorough settles disputes",
+  mode: "How it is answered: Agent in several searches, Report as a long answer with sections, Vision with pages as pictures, Without documents by the model alone",
+  model: "The model that writes the answer",
 };
 const STOP_MS = 3000;
 const EXAMPLES = ["What caused the drift of the pressure sensors?", "How long does the battery of the WB-7 buoy last?", "What does Skerry pay each year for the use of the seabed?"];
 
-let session = null; // {id, main, thread, box, form, running, isStopped, queue, scope, level, mode}
+let session = null; // {id, main, thread, box, form, running, isStopped, queue, scope, level, mode, checks, model}
 const live = new Map(); // conversations the service does not know all of: an answer on its way, a question without one
 const wide = matchMedia("(min-width: 821px)");
 
@@ -26,8 +31,8 @@ export const stays = ([id]) => Boolean(session && id && session.id === id && ses
 
 export async function show(main, [id]) {
   const known = !deleted.has(id) && live.get(id);
-  const { scope = { collections: [], documents: [] }, level = "", mode = "" } = session || {};
-  const mine = known || { id: id || "", main, running: null, queue: id ? queued(id) : [], scope, level, mode };
+  const { scope = { collections: [], documents: [] }, level = "", mode = "", checks = "", model = "" } = session || {};
+  const mine = known || { id: id || "", main, running: null, queue: id ? queued(id) : [], scope, level, mode, checks, model };
   session = mine;
   if (known) {
     main.replaceChildren(mine.thread, mine.form);
@@ -151,12 +156,20 @@ function composer(mine) {
     tint();
     return one;
   };
-  const modes = select("mode", "Checks", MODES);
-  arrive().then(() => { // without a model nobody would answer
-    if (me.model) return;
-    modes.querySelector("[value=general]").remove();
-    modes.dispatchEvent(new Event("change"));
+  const modes = select("mode", "Mode", MODES);
+  const models = h("span.choice");
+  const pictures = attachment(() => button());
+  pictures.button.hidden = true;
+  arrive().then(() => {
+    if (!me.model) {
+      for (const name of NEEDS_MODEL) modes.querySelector(`[value=${name}]`)?.remove();
+      modes.dispatchEvent(new Event("change"));
+    }
+    if (me.models?.length > 1) models.replaceChildren(select("model", "Model", Object.fromEntries([["", "Model"], ...me.models.map((name) => [name, name])])));
+    else mine.model = "";
+    pictures.button.hidden = !me.sees;
   }, () => {});
+  box.addEventListener("paste", (event) => { if (me.sees && event.clipboardData?.files.length) pictures.add([...event.clipboardData.files]); });
   const scope = h("button.pick", { "aria-haspopup": "dialog", title: "Where to look", onclick: async () => { await pickScope(mine.scope); name(); } });
   const name = () => { scope.textContent = scopeName(mine.scope); scope.classList.toggle("set", scopeName(mine.scope) !== scopeName()); };
   name();
@@ -165,6 +178,7 @@ function composer(mine) {
   const end = h("button.send.stop", { label: "Stop", title: "Stop this answer", onclick: () => stop(mine) }, icon("stop"));
   const line = h("div.line");
   function button() {
+    if (!mine.form) return; // the pictures are made before the form
     const isEmpty = !box.value.trim();
     const had = [go, end].includes(document.activeElement);
     end.hidden = !mine.running;
@@ -176,8 +190,14 @@ function composer(mine) {
   }
   const form = h("form.composer", { role: "search", label: "Ask", onsubmit: (event) => {
     event.preventDefault();
-    if (box.value.trim()) { const question = box.value.trim(); box.value = ""; keepDraft(""); grow(); put(mine, question); }
-  } }, line, h("div.box", box, h("div.row", scope, select("level", "Level", LEVELS), modes, h("span.spread"), end, go)));
+    const question = box.value.trim();
+    if (!question) return;
+    if (mine.running && pictures.has()) { toast("A picture can be sent when this answer is finished."); return; }
+    box.value = "";
+    keepDraft("");
+    grow();
+    put(mine, question, { images: pictures.take() });
+  } }, line, h("div.box", pictures.shown, box, pictures.input, h("div.row", h("div.picks", scope, modes, select("level", "Level", LEVELS), select("checks", "Checks", CHECKS), models), pictures.button, end, go)));
   Object.assign(mine, { box, form, button, name });
   box.value = draft();
   if (box.value) requestAnimationFrame(grow);
@@ -210,16 +230,16 @@ function leaveLine(mine, at) {
 
 // a question and its answer
 
-function newTurn(mine, question) {
+function newTurn(mine, question, images = []) {
   const turn = { question, stages: h("ol.stages", { label: "Progress" }), body: h("div.answer", { "aria-busy": "false" }), cites: [], notes: h("div"), before: h("div") };
-  turn.element = h("article.turn", h(mine.thread.querySelector(".asked") ? "h2.asked" : "h1.asked", { class: question.length > 160 ? "long" : "" }, question), turn.stages, turn.before, turn.body, turn.notes);
+  turn.element = h("article.turn", h(mine.thread.querySelector(".asked") ? "h2.asked" : "h1.asked", { class: question.length > 160 ? "long" : "" }, question), images.length > 0 && thumbnails(images), turn.stages, turn.before, turn.body, turn.notes);
   mine.thread.append(turn.element);
   return turn;
 }
 
 const newId = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-async function put(mine, question, { verbatim = false } = {}) {
+async function put(mine, question, { verbatim = false, images = [] } = {}) {
   if (mine.running) { enqueue(mine, question); return; }
   if (session === mine && !mine.thread.isConnected) {
     mine.main.classList.remove("blank");
@@ -229,9 +249,10 @@ async function put(mine, question, { verbatim = false } = {}) {
   if (isLost()) takeFocus(mine);
   mine.id ||= newId();
   if (session === mine) history.replaceState(null, "", `#/ask/${mine.id}`);
-  const turn = newTurn(mine, question);
+  const turn = newTurn(mine, question, images);
   turn.element.scrollIntoView({ block: "start", behavior: calmly() });
-  await run(mine, turn, { message: question, session_id: mine.id, verbatim, intelligence_level: mine.level || undefined, mode: mine.mode || undefined });
+  const chosen = { intelligence_level: mine.level || undefined, mode: mine.mode || undefined, response_mode: mine.checks || undefined, model: mine.model || undefined };
+  await run(mine, turn, { message: question, session_id: mine.id, verbatim, ...chosen, images: images.length ? images.map((data) => ({ data })) : undefined });
 }
 
 /** One question until its answer stands there, it has failed or it was stopped; `last` takes up a stream that was left. */
@@ -354,7 +375,7 @@ function unanswered(turn, why) {
   turn.notes.replaceChildren(why);
 }
 
-function anew(mine, turn, options) {
+function anew(mine, turn, { verbatim, images }) {
   turn.element.remove();
-  put(mine, turn.question, options);
+  put(mine, turn.question, { verbatim, images: (images || []).map((one) => one.data) });
 }

@@ -5,7 +5,7 @@ import { keysGroup } from "./keys.js";
 import { modelPanel, trialText } from "./models.js";
 
 const SECTIONS = {
-  rag: "Search", query: "Questions", answer: "Answers", prompt: "House rules", llm: "Models", cache: "Cache", conversation: "Conversations", ingest: "Reading documents", serve: "Service", keys: "Keys",
+  rag: "Search", query: "Questions", answer: "Answers", agent: "Agent and reports", prompt: "House rules", llm: "Models", cache: "Cache", conversation: "Conversations", ingest: "Reading documents", serve: "Service", keys: "Keys",
 };
 const PRESETS = {
   speed: "Short searches, fewest checks", balanced: "The defaults, for most libraries", quality: "Deeper searches, disputes are resolved", offline: "Nothing leaves this machine",

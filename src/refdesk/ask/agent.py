@@ -1,0 +1,366 @@
+"""How is a question answered that takes several searches? Part by part, with notes, until what is known suffices.
+
+    parts → step (search, note, does it suffice?) … at most 6 → read_and_write
+
+A model of 9B or more takes the question apart, takes the notes and says what to look for next. Without one the parts
+are the sides of a comparison or the clauses of the question, a note is the sentence that answers its part best, and a
+part that nothing answers is searched for once more in another way. Steps, tokens and seconds are bounded (`agent.*`).
+What is written of it, by whom ever, is attested like every answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from refdesk.answer import Answer, Content, Context, Done, Event, Plan, Query, Question, Retrieved, Thinking, Turn
+from refdesk.ask.assemble import assemble
+from refdesk.ask.citations import escape, render
+from refdesk.ask.classify import CLAUSE
+from refdesk.ask.extract import extract
+from refdesk.ask.followup import stand_alone
+from refdesk.ask.judge import candidates, doubted, judge, refuse
+from refdesk.ask.keep import AskPorts, Keeper
+from refdesk.ask.plan import Budget
+from refdesk.ask.report import Part, headed, quoted_parts, sections, written_parts
+from refdesk.ask.retrieve import interleave, retrieve
+from refdesk.ask.sentences import Evidence
+from refdesk.ask.strategies import STRATEGIES
+from refdesk.ask.table_answer import TablesRead
+from refdesk.ask.understand import understand
+from refdesk.ask.writing import Findings, read_and_write
+from refdesk.ports import LLM
+from refdesk.prompts import (
+    FENCE_CLOSES,
+    NOTE,
+    NOTE_SCHEMA,
+    NOTE_SYSTEM,
+    NOTES_HEAD,
+    OUTLINE_SYSTEM,
+    PARTS_SCHEMA,
+    PARTS_SYSTEM,
+)
+from refdesk.trace import Trace, in_thread, is_able, json_reply
+from refdesk.types import Hit
+
+PARTS_TOKENS, NOTE_TOKENS = 600, 400
+NOTED = 5  # passages that a model reads for one note
+READ = 24  # hits of all parts together that are read for the answer
+LONGEST_PART, LONGEST_NOTE = 400, 600  # characters
+SUFFICIENT = "what is known suffices"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What one step found to its part; `text` without markers, `chunks` are the ids of those that say so."""
+
+    part: Part
+    text: str
+    chunks: tuple[int, ...]
+    is_answered: bool
+    following: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Search:
+    """One question on its way through its parts; steps add to it."""
+
+    question: Question
+    query: Query
+    plan: Plan
+    desk: AskPorts
+    trace: Trace
+    model: LLM | None
+    notes: list[Note] = field(default_factory=list)
+    tokens: int = 0
+    steps: int = 0
+
+    def over(self) -> str:
+        """Why no further step is taken; "" while one may be."""
+        settings = self.desk.settings
+        if self.steps >= settings.agent_steps:
+            return f"after {self.steps} step{'s' * (self.steps != 1)} (agent.max_steps)"
+        if self.tokens >= settings.agent_tokens:
+            return f"after {self.tokens:,} tokens (agent.max_tokens)"
+        if self.trace.elapsed_ms >= 1000 * settings.agent_seconds:
+            return f"after {settings.agent_seconds:g} s (agent.max_seconds)"
+        return ""
+
+
+async def investigated(
+    question: Question,
+    query: Query,
+    answer: Answer,
+    plan: Plan,
+    budget: Budget,
+    desk: AskPorts,
+    keeper: Keeper,
+    trace: Trace,
+) -> AsyncGenerator[Event, None]:
+    """The events of a question in the mode `agent` or `report`."""
+    router = desk.models.role("router") if plan.use_llm else None
+    search = Search(question, query, plan, desk, trace, router if router is not None and is_able(router) else None)
+    is_report = question.mode == "report"
+    yield Thinking("plan", "Planning the report" if is_report else "Taking the question apart")
+    waiting = await _parts(search)
+    known, ended = {_same(part.question) for part in waiting}, ""
+    while waiting and not (ended := search.over()):
+        part = waiting.pop(0)
+        yield Thinking("step", f"Step {search.steps + 1}: {part.question}")
+        note = await _step(search, part)
+        yield Thinking("note", _said(note))
+        for text in note.following:
+            if _same(text) not in known:
+                known.add(_same(text))
+                waiting.append(Part(headed(text), text))
+        if not note.is_answered and search.model is None and part.attempt == 0 and not is_report:
+            waiting.append(replace(part, attempt=1))  # in another way, when the other parts are through
+    if waiting and ended:
+        left = "; ".join(part.question for part in waiting)
+        keeper.notes.append(f"The search was ended {ended}; not searched for: {left}.")
+    parts = _found_parts(search)
+    retrieved = _joined(search, parts)
+    trace.passages = candidates(retrieved)
+    relevance = await in_thread(judge, query, retrieved)
+    missing = [part for part in parts if not part.is_answered]
+    if missing and len(missing) < len(parts):
+        keeper.notes.append(f"Nothing was found on {_quoted(missing)}.")
+    if not any(part.is_answered for part in parts) and doubted(relevance, retrieved, desk.settings) == "missing":
+        refused = refuse(replace(answer, strategy=question.mode), plan, query, retrieved, relevance)
+        yield Content(refused.content)
+        yield Done(await keeper.keep(refused, query))
+        return
+    doubt = "" if any(part.is_answered for part in parts) else doubted(relevance, retrieved, desk.settings)
+    told = [part for part in parts if part.is_answered] or parts
+    plan = replace(plan, strategy=question.mode, k=len(retrieved.hits), drafts=1 if is_report else plan.drafts)
+    by_parts = written_parts(told) if plan.use_llm else quoted_parts(told, is_report=is_report)
+    is_own = is_report or not plan.use_llm
+    found = Findings(
+        *(question, query, answer, plan, budget, retrieved, relevance, TablesRead(), doubt),
+        outline=lambda context: _with_notes(context, search) if plan.use_llm and not is_report else context,
+        **({"writer": by_parts} if is_own else {}),  # type: ignore[arg-type]
+    )
+    async with aclosing(read_and_write(found, desk, keeper, trace)) as events:
+        async for event in events:
+            yield event
+
+
+# --- which parts has the question? ------------------------------------------------------------------------------------
+
+
+async def _parts(search: Search) -> list[Part]:
+    settings, is_report = search.desk.settings, search.question.mode == "report"
+    found: list[Part] = []
+    if search.model is not None:
+        with search.trace.optional("parts_model", model=search.model.name) as stage:
+            system = (OUTLINE_SYSTEM if is_report else PARTS_SYSTEM).format(most=settings.agent_steps)
+            said = await json_reply(search.model, system, search.query.standalone, PARTS_SCHEMA, PARTS_TOKENS, stage)
+            search.tokens += stage.usage.prompt_tokens + stage.usage.completion_tokens
+            found = _planned(said)[: settings.agent_steps]
+            stage.gave(parts=len(found))
+    if not found:
+        found = [Part(headed(text), text) for text in ruled_parts(search.query)][: settings.agent_steps]
+    if is_report and len(found) == 1:
+        with search.trace.optional("outline") as stage:
+            retrieved = await _searched(search, search.query, "two_stage")
+            found = sections(search.query, retrieved, settings.agent_steps) or found
+            stage.gave(sections=len(found))
+    return found
+
+
+def _planned(said: Mapping[str, Any]) -> list[Part]:
+    """The parts that a model names, as far as they make sense."""
+    found: dict[str, Part] = {}
+    for part in said.get("parts") or ():
+        question = " ".join(str(part.get("question", "")).split()) if isinstance(part, dict) else ""
+        if question and len(question) <= LONGEST_PART:
+            heading = " ".join(str(part.get("heading", "")).split())[:80].strip("#*: ")
+            found.setdefault(_same(question), Part(heading or headed(question), question))
+    return list(found.values())
+
+
+def ruled_parts(query: Query) -> list[str]:
+    """The sides of a comparison, or the clauses of a question, each standing alone.
+
+    "What is the WB-7, and how long does its battery last?" -> both, the second with the name
+    """
+    if len(query.parts) > 1:
+        return list(query.parts)
+    text = query.fullest
+    pieces: list[str] = []
+    for sentence in re.split(r"(?<=\?)\s+", text):
+        start = 0
+        for clause in CLAUSE.finditer(sentence):
+            asked = re.search(r"\s", clause.group())
+            pieces.append(sentence[start : clause.start()])
+            start = clause.start() + (asked.end() if asked else 0)
+        pieces.append(sentence[start:])
+    asked_before: list[Turn] = []
+    found: list[str] = []
+    for piece in (piece.strip(" ,;") for piece in pieces):
+        if len(piece.split()) < 2:
+            continue
+        alone = stand_alone(piece, asked_before).fullest
+        alone = alone[0].upper() + alone[1:]
+        found.append(alone if alone.endswith(("?", ".", "!", ")")) else f"{alone}?")
+        asked_before.append(Turn("user", alone))
+    return list(dict.fromkeys(found)) if len(found) > 1 else [text]
+
+
+# --- one step ---------------------------------------------------------------------------------------------------------
+
+
+async def _step(search: Search, part: Part) -> Note:
+    """Searches for one part and notes what was found."""
+    search.steps += 1
+    with search.trace.stage("step", part=part.question, attempt=part.attempt) as stage:
+        if part.retrieved is None:
+            asked = replace(search.question, text=part.question, verbatim=True, history=(), images=())
+            given = (search.desk.library, search.desk.embedder, None, search.desk.settings, search.trace)
+            query = await understand(asked, (), *given)
+            query = replace(query, route="needs_retrieval", catalogue="")
+            strategy = fitting(query, part.attempt)
+            part = replace(part, query=query, strategy=strategy, retrieved=await _searched(search, query, strategy))
+        note = await _noted(search, part)
+        stage.gave(strategy=part.strategy, hits=len(note.part.hits), answered=note.is_answered)
+    search.notes.append(note)
+    return note
+
+
+def fitting(query: Query, attempt: int = 0) -> str:
+    """The strategy that fits a part; at a second attempt one that looks further."""
+    wished = {
+        "summary": ("hierarchical", "two_stage"),
+        "comparison": ("two_stage",),
+        "list": ("two_stage",),
+        "analytical": ("multi_hop", "two_stage"),
+    }.get(query.intent, ("multi_hop",) if query.complexity == "complex" else ("hybrid",))
+    further = ("fusion", "graph", "two_stage") if attempt else ()
+    return next((name for name in (*further, *wished) if name in STRATEGIES), "hybrid")
+
+
+async def _searched(search: Search, query: Query, strategy: str) -> Retrieved:
+    desk, plan = search.desk, search.plan
+    depth = max(plan.candidates, 50 if strategy != "hybrid" else 0)
+    chosen = replace(plan, strategy=strategy, candidates=depth, use_mmr=query.hints.use_mmr)
+    ports = (desk.library, desk.embedder, desk.reranker, desk.settings, search.trace, desk.reader, desk.models)
+    return await retrieve(query, chosen, search.question.scope, *ports)
+
+
+async def _noted(search: Search, part: Part) -> Note:
+    assert part.retrieved is not None and part.query is not None
+    desk = search.desk
+    relevance = await in_thread(judge, part.query, part.retrieved)
+    is_answered = part.is_section or doubted(relevance, part.retrieved, desk.settings) == ""
+    quoting = replace(search.plan, use_llm=False)
+    budget = Budget.for_model(None, desk.settings)
+    context = await in_thread(assemble, part.query, quoting, part.retrieved, desk.library, budget, desk.settings)
+    quotes = await in_thread(extract, part.query, context, part.retrieved, desk.settings, 1)
+    note = Note(
+        replace(part, is_answered=is_answered and bool(quotes)),
+        " ".join(quote.text for quote in quotes)[:LONGEST_NOTE],
+        tuple(quote.evidence.chunk.id for quote in quotes),
+        is_answered and bool(quotes),
+    )
+    if search.model is None or part.is_section or not context.passages:
+        return note
+    with search.trace.optional("note_model", model=search.model.name) as stage:
+        note = await _read_note(search, note, context, stage)
+        search.tokens += stage.usage.prompt_tokens + stage.usage.completion_tokens
+    return note
+
+
+async def _read_note(search: Search, note: Note, context: Context, stage: Any) -> Note:
+    """The note of a model, where it is one: it names passages that it was given."""
+    assert search.model is not None and note.part.query is not None
+    shown = context.passages[:NOTED]
+    known = "\n".join(f"- {before.part.question}: {escape(before.text)}" for before in search.notes) or "- nothing"
+    message = NOTE.format(
+        passages=render(shown, note.part.question, "numbered", for_model=False),
+        whole=search.query.standalone,
+        known=known,
+    )
+    said = await json_reply(search.model, NOTE_SYSTEM, message, NOTE_SCHEMA, NOTE_TOKENS, stage)
+    text = " ".join(str(said.get("note", "")).split())[:LONGEST_NOTE]
+    numbers = [number for number in said.get("passages") or () if isinstance(number, int) and 0 < number <= len(shown)]
+    if not text or not isinstance(said.get("answered"), bool):
+        stage.gave(fell_back="the model gave no note")
+        return note
+    following = [" ".join(str(one).split()) for one in said.get("next") or () if isinstance(one, str)]
+    chunks = tuple(chunk.id for number in numbers for chunk in shown[number - 1].chunks)
+    is_answered = bool(said["answered"] and numbers)
+    return Note(
+        replace(note.part, is_answered=is_answered or note.is_answered),
+        text,
+        chunks or note.chunks,
+        is_answered,
+        tuple(one for one in following if one and len(one) <= LONGEST_PART),
+    )
+
+
+# --- what was found, together -----------------------------------------------------------------------------------------
+
+
+def _found_parts(search: Search) -> list[Part]:
+    """Each part once, as its last search left it; what its note names stands first among its hits."""
+    found: dict[str, Part] = {}
+    for note in search.notes:
+        named = set(note.chunks)
+        hits = sorted(note.part.hits, key=lambda hit: hit.chunk.id not in named)
+        before = found.get(_same(note.part.question))
+        if before is None or not before.is_answered:
+            found[_same(note.part.question)] = replace(note.part, hits_read=tuple(hits))
+    return list(found.values())
+
+
+def _joined(search: Search, parts: Sequence[Part]) -> Retrieved:
+    """What all parts found, as one search: dealt in turn, so that each part is read."""
+    every = [part.retrieved for part in parts if part.retrieved is not None]
+    if not every:
+        return Retrieved((), (), Evidence(), {})
+    hits: list[Hit] = interleave([part.hits_read for part in parts])[:READ]
+    considered = {hit.chunk.id: hit for found in reversed(every) for hit in (*reversed(found.considered), *found.hits)}
+    return replace(
+        every[0],
+        hits=tuple(hits),
+        considered=tuple(considered.values()),
+        sentence_vectors=Evidence({key: rows for found in every for key, rows in found.sentence_vectors.items()}),
+        idf={term: weight for found in every for term, weight in found.idf.items()},
+        preferred_documents=tuple(dict.fromkeys(name for found in every for name in found.preferred_documents)),
+        neighbours={key: chunks for found in every for key, chunks in found.neighbours.items()},
+        readings={key: reading for found in reversed(every) for key, reading in found.readings.items()},
+        key_sentences=(),
+    )
+
+
+def _with_notes(context: Context, search: Search) -> Context:
+    """The notes before the end of the fence, each with the numbers of its passages."""
+    lines = []
+    for note in search.notes:
+        numbers = [one.number for one in context.passages if {chunk.id for chunk in one.chunks} & set(note.chunks)]
+        cited = "".join(f"[{number}]" for number in numbers[:3])
+        found = escape(note.text) if note.is_answered else "nothing was found"
+        lines.append(f"- {escape(note.part.question)}: {found} {cited}".rstrip())
+    before, fence, after = context.text.rpartition(FENCE_CLOSES)
+    if not fence or not lines:
+        return context
+    told = "\n".join([NOTES_HEAD, *lines])
+    return replace(context, text=f"{before}{told}\n\n{fence}{after}")
+
+
+def _said(note: Note) -> str:
+    if not note.is_answered:
+        return f"Nothing on: {note.part.question}"
+    documents = dict.fromkeys(hit.document.name for hit in note.part.hits if hit.chunk.id in note.chunks)
+    return f"{note.text} ({', '.join(documents)})" if documents else note.text
+
+
+def _quoted(parts: Sequence[Part]) -> str:
+    return ", ".join(f"“{part.question}”" for part in parts)
+
+
+def _same(text: str) -> str:
+    return " ".join(text.lower().strip(" ?.!").split())

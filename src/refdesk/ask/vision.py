@@ -1,0 +1,216 @@
+"""What does a model see? The pages and figures that were found, and the pictures that came with a question.
+
+In the mode `vision` each passage that has a picture is shown beside its text: a figure as it was cut out of its page,
+else the page. What is read from a picture and stands in no text is called just that, and cites the figure's box. A
+model that does not see is given captions and text, those from OCR included, and the answer says so.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from refdesk.answer import Claim, Context, Image, Part, Plan, Query, Question, Turn, Usage
+from refdesk.ask.attest import Attested
+from refdesk.ask.citations import pages_label
+from refdesk.ask.keep import AskPorts, Keeper
+from refdesk.errors import ModelNotAllowed, UsageError
+from refdesk.models import model_info
+from refdesk.ports import Models, Request
+from refdesk.prompts import DESCRIBE
+from refdesk.settings import Settings
+from refdesk.terms import query_terms
+from refdesk.trace import Trace, in_thread
+from refdesk.types import Box
+
+MOST_PICTURES = 4  # of pages and figures in one request
+PAGE_WIDTH = 1200  # pixels; small print is still read
+LONGEST_SIDE = 1568  # pixels of an attached picture: larger ones are made smaller by the providers anyway
+LARGEST = 10 << 20  # bytes of one as it comes
+MOST_PIXELS = 60_000_000
+MOST_ATTACHED = 4
+KINDS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
+DESCRIBED_TOKENS = 120
+BLIND = "{who}, so the captions and the text of the pages, also from OCR, were read instead of their pictures."
+SEEN = "read from the picture; the text does not say it"
+UNSEEN = "No page that was found has a picture, so the text alone was read."
+
+
+def sees(model: str, settings: Settings) -> bool:
+    """Whether this model takes pictures: by its name, unless the owner says (`llm.sees`)."""
+    return model_info(model).sees if settings.llm_sees == "auto" else settings.llm_sees == "yes"
+
+
+def require_sight(models: Models, settings: Settings) -> None:
+    """A question with a picture is refused in one sentence where nobody could look at it."""
+    writer = models.role("answer")
+    if writer is None:
+        raise ModelNotAllowed("a picture needs a model that sees, and none is named", hint="ask without the picture")
+    if not sees(writer.name, settings):
+        raise ModelNotAllowed(
+            f"{writer.name} does not see pictures", hint="ask without the picture, or choose a model that sees"
+        )
+
+
+# --- attached pictures ------------------------------------------------------------------------------------------------
+
+
+def checked(images: Sequence[Any]) -> tuple[Image, ...]:
+    """Pictures as a caller hands them in (bytes, a path, or an `Image`), looked at and made small enough to send."""
+    if len(images) > MOST_ATTACHED:
+        raise UsageError(f"a question has {MOST_ATTACHED} pictures at most, not {len(images)}")
+    return tuple(_checked(image) for image in images)
+
+
+def _checked(image: Any) -> Image:
+    from PIL import Image as Pictures
+    from PIL import ImageOps
+
+    data = _bytes(image)
+    if len(data) > LARGEST:
+        raise UsageError(f"a picture has {LARGEST >> 20} MB at most, not {len(data) / (1 << 20):.1f}")
+    try:
+        with Pictures.open(io.BytesIO(data), formats=list(KINDS)) as opened:
+            kind = opened.format or ""
+            if opened.width * opened.height > MOST_PIXELS:
+                raise UsageError(f"a picture has {MOST_PIXELS // 1_000_000} million pixels at most")
+            # Upright, without what a camera writes beside it, and no larger than anybody looks at.
+            small = ImageOps.exif_transpose(opened).convert("RGB")
+            small.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+            buffer = io.BytesIO()
+            small.save(buffer, "JPEG" if kind == "JPEG" else "PNG")
+    except UsageError:
+        raise
+    except (OSError, ValueError, SyntaxError, Pictures.DecompressionBombError) as error:
+        raise UsageError("the picture cannot be read", hint="send a PNG, JPEG, GIF or WebP") from error
+    return Image(buffer.getvalue(), KINDS["JPEG" if kind == "JPEG" else "PNG"])
+
+
+def _bytes(image: Any) -> bytes:
+    if isinstance(image, Image):
+        return image.data
+    if isinstance(image, bytes | bytearray):
+        return bytes(image)
+    if not isinstance(image, str | Path):
+        raise UsageError("a picture is bytes or the path of a file")
+    try:
+        path = Path(image).expanduser()
+        return path.read_bytes() if path.stat().st_size <= LARGEST else b"\0" * (LARGEST + 1)
+    except OSError as error:
+        raise UsageError(f"the picture {image} cannot be read: {error.strerror}") from error
+
+
+async def looked_up(question: Question, query: Query, desk: AskPorts, trace: Trace) -> Query:
+    """The query with what a model says is in the attached pictures, so that documents on it are found."""
+    llm = desk.models.role("answer")
+    if llm is None:
+        return query
+    found: list[str] = []
+    with trace.optional("look", model=llm.name, pictures=len(question.images)) as stage:
+        asked = Turn("user", (DESCRIBE.format(question=query.standalone), *question.images))
+        usage = Usage()
+        async with aclosing(llm.stream(Request("", (asked,), DESCRIBED_TOKENS, role="router"))) as pieces:  # type: ignore[type-var]
+            async for piece in pieces:
+                found = [] if piece.restarted else found
+                found.append(piece.text)
+                usage += piece.usage or Usage()
+        stage.usage = usage
+        stage.gave(characters=len("".join(found)))
+    said = " ".join("".join(found).split())[:600]
+    if not said:
+        return query
+    text = f"{query.fullest} {said}"
+    vector = await in_thread(desk.embedder.embed_query, text)
+    terms = tuple(dict.fromkeys((*query.terms, *query_terms(said, desk.library.languages))))
+    return replace(query, vector=vector, terms=terms)
+
+
+# --- pictures of what was found ---------------------------------------------------------------------------------------
+
+
+async def with_pictures(
+    question: Question, context: Context, plan: Plan, desk: AskPorts, keeper: Keeper, trace: Trace
+) -> Context:
+    """The context with the pictures that a model is shown beside it; none where it does not see."""
+    writer = desk.models.role("answer")
+    if writer is None or not plan.use_llm or not sees(writer.name, desk.settings):
+        who = "No model is named" if writer is None or not plan.use_llm else f"{writer.name} does not see pictures"
+        if question.mode == "vision":
+            keeper.notes.append(BLIND.format(who=who))
+        return context
+    parts: list[Part] = []
+    if question.mode == "vision":
+        with trace.optional("pictures", passages=len(context.passages)) as stage:
+            shown = await in_thread(_shown, context, desk)
+            parts = [part for one in shown for part in (one.label, one.image)]
+            stage.gave(pictures=len(shown))
+        if not parts:
+            keeper.notes.append(UNSEEN)
+    for number, image in enumerate(question.images, 1):
+        label = f"Picture {number} that came with the question:" if len(question.images) > 1 else "The picture:"
+        parts += [label, image]
+    return replace(context, pictures=tuple(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    label: str
+    image: Image
+
+
+def _shown(context: Context, desk: AskPorts) -> list[Shown]:
+    """Figures first, then pages, in the order of the passages; each picture once."""
+    figures = [(one, chunk) for one in context.passages for chunk in one.chunks if chunk.image]
+    pages = [(one, one.hit.chunk) for one in context.passages if not any(chunk.image for chunk in one.chunks)]
+    found: dict[tuple[str, str], Shown] = {}
+    for passage, chunk in (*figures, *pages):
+        key = (passage.document.id, chunk.image or f"page {chunk.page}")
+        if key in found or len(found) >= MOST_PICTURES:
+            continue
+        data = desk.picture(passage.document, chunk, PAGE_WIDTH)
+        if data is not None:
+            what = "The figure" if chunk.image else "The page"
+            label = f"{what} of passage [{passage.number}] ({pages_label((chunk.page,))}):"
+            found[key] = Shown(label, Image(data))
+    return list(found.values())
+
+
+def seen(attested: Attested, context: Context, desk: AskPorts) -> Attested:
+    """What a claim cites of a passage whose picture was shown: the figure's box too, and that it was read from it."""
+    shown = {number for part in context.pictures if isinstance(part, str) for number in _numbers(part)}
+    if not shown:
+        return attested
+    markers = {place for place, number in enumerate(attested.order, 1) if number in shown}
+    boxes = _figure_boxes(context, desk)
+    citations = tuple(
+        replace(one, boxes=tuple(dict.fromkeys((boxes[one.chunk_id], *one.boxes))), located=True)
+        if one.marker in markers and one.chunk_id in boxes
+        else one
+        for one in attested.citations
+    )
+    claims = tuple(_as_seen(claim) if markers & set(claim.markers) else claim for claim in attested.claims)
+    return replace(attested, claims=claims, citations=citations)
+
+
+def _numbers(label: str) -> list[int]:
+    number = label.partition("[")[2].partition("]")[0]
+    return [int(number)] if number.isdigit() else []
+
+
+def _as_seen(claim: Claim) -> Claim:
+    return replace(claim, verdict="partly", note=SEEN) if claim.verdict == "unsupported" else claim
+
+
+def _figure_boxes(context: Context, desk: AskPorts) -> Mapping[int, Box]:
+    """By the id of a figure's chunk the place of its picture on the page, where that was noted when it was cut out."""
+    found: dict[int, Box] = {}
+    for passage in context.passages:
+        for chunk in passage.chunks:
+            place = desk.figure_place(chunk) if chunk.image else None
+            if place is not None:
+                found[chunk.id] = place
+    return found
