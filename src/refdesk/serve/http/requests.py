@@ -225,6 +225,9 @@ class ChatRequest(AskFields):
     intelligence_level: Level | None = Field(None, description="The same as `level`.")
     temperature_override: Annotated[float, Field(ge=0.0, le=2.0)] | None = None
     enable_cot: bool | None = Field(None, description="The setting `answer.reasoning`.")
+    ensemble_voting: bool | None = Field(
+        None, description="Three drafts that must agree, or one: the setting `answer.drafts`."
+    )
     enable_verification: bool | None = Field(
         None, description="Relevance check of chunks; and `response_mode` standard when on, quick when off."
     )
@@ -242,6 +245,7 @@ class ChatRequest(AskFields):
         toggles = {
             "answer.temperature": self.temperature_override,
             "answer.reasoning": self.enable_cot,
+            "answer.drafts": None if self.ensemble_voting is None else 3 if self.ensemble_voting else 1,
             "rag.verification_enabled": self.enable_verification,
         }
         if settings := {name: value for name, value in toggles.items() if value is not None} | (self.settings or {}):
