@@ -228,6 +228,9 @@ class ChatRequest(AskFields):
     enable_verification: bool | None = Field(
         None, description="Relevance check of chunks; and `response_mode` standard when on, quick when off."
     )
+    ensemble_voting: bool | None = Field(
+        None, description="Three drafts, of which what two say is kept (`answer.drafts`); false: one."
+    )
     envelope: bool = Field(
         False,
         description="/api/chat/stream: the data of every event is `{type, data}`, for clients that read no names.",
@@ -243,6 +246,7 @@ class ChatRequest(AskFields):
             "answer.temperature": self.temperature_override,
             "answer.reasoning": self.enable_cot,
             "rag.verification_enabled": self.enable_verification,
+            "answer.drafts": None if self.ensemble_voting is None else 3 if self.ensemble_voting else 1,
         }
         if settings := {name: value for name, value in toggles.items() if value is not None} | (self.settings or {}):
             options["settings"] = settings
