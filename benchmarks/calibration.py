@@ -55,7 +55,7 @@ READ_FOUND = ("answered", "relevant", "cosine")
 SHORT = ("share", "span")
 REFUSED = 0.07  # of squad2_disfl's answerable questions; 8 % is the most that is bearable
 TOPIC = 12  # hits taken out with the relevant passages to leave the topic, where there are no articles
-BINS, KNOTS, BAR = 10, 9, 0.08
+BINS, KNOTS, BAR, HIGH = 10, 9, 0.08, 0.9
 ROUNDS = ("sentences", "found", "right", "read_sentences", "read")
 FILE = ROOT / "src" / "refdesk" / "assets" / "calibration.json"
 
@@ -311,6 +311,10 @@ def figures(most: int = 400) -> list[Figure]:
         error = ece(given, np.array([row.is_right for row in found], dtype=float))
         what = f"calibration error of the confidence, {name}, a third without passage ({len(found)})"
         made.append(Figure(what, f"{error:.3f}", "≤ .08", error <= BAR))
+        high = [row.is_right for row in found if row.given.level == "high" and not row.given.is_refused]
+        share = sum(high) / max(1, len(high))
+        shown = f"{share:.3f} of {len(high)}"
+        made.append(Figure(f"`high` is right, {name}, a third without passage", shown, "≥ .9", share >= HIGH))
     return made
 
 

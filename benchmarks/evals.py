@@ -69,7 +69,8 @@ def page() -> str:
         "# What answering reaches",
         "",
         f"{time.strftime('%Y-%m-%d')}, {machine()}. Command: `make eval` (a part of it: `python -m benchmarks.evals"
-        " --only answers`). The data are not part of the project; what they are and what was tuned on which part"
+        " --only answers`; parts that were not run on that day are older). The data are not part of the project; what"
+        " they are and what was tuned on which part"
         " stands in each benchmark's first lines. What did not help: [log.md](log.md).",
     ]
     known = _sections(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else {}

@@ -49,7 +49,7 @@ def graph() -> Iterator[list[str]]:
 
 def test_engines_of_a_level(graph: list[str]) -> None:
     assert engines("standard", "hybrid") == () and engines("basic", "dense") == ()
-    assert "graph" in engines("enhanced", "two_stage")
+    assert engines("enhanced", "two_stage") == ("graph", "fusion")
     assert set(engines("maximum", "two_stage")) == set(STRATEGIES) - {"dense", "hybrid", "two_stage", "survey"}
 
 

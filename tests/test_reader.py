@@ -10,9 +10,9 @@ import pytest
 
 from evidence_samples import add, chunk
 from refdesk import Refdesk
-from refdesk.answer import Query
-from refdesk.ask.extract import Quote, short_answer
-from refdesk.ask.retrieve import MOST_PASSAGES, SURE, ordered, read_hits
+from refdesk.answer import Query, Retrieved
+from refdesk.ask.extract import SURE, Quote, is_fit_figure, short_answer
+from refdesk.ask.retrieve import MOST_PASSAGES, ordered, read_hits
 from refdesk.ask.sentences import ScoredSentence, score_sentences, sentence_text
 from refdesk.ask.wording import unfit_units
 from refdesk.errors import ModelError
@@ -181,6 +181,26 @@ def test_where_only_another_measure_is_given_the_passage_does_not_answer(hits: l
         for unfit in (frozenset[str](), frozenset({"m"}))
     )
     assert after <= 0.0 < before
+
+
+@pytest.mark.parametrize(
+    ("question", "figure", "chance", "answered", "fits"),
+    [
+        pytest.param("How heavy is the WB-7?", "13 mm", 0.9, -1.0, False, id="another_measure"),
+        pytest.param("How heavy is the WB-7?", "13 kg", 0.4, -1.0, True, id="its_measure"),
+        pytest.param("What is the size?", "13 mm", 0.4, -1.0, True, id="doubtful:text_does_not_say"),
+        pytest.param("What is the size?", "13 mm", 0.4, SURE, False, id="doubtful:text_says"),
+        pytest.param("What is the size?", "13 mm", 0.5, SURE, True, id="likely:text_says"),
+    ],
+)
+def test_a_figure_answers_unless_it_cannot_or_a_text_is_surer(
+    hits: list[Hit], question: str, figure: str, chance: float, answered: float, fits: bool
+) -> None:
+    embedder = OnnxEmbedder(threads=1)
+    query = Query(question, question, embedder.embed_query(question), ())
+    text = [replace(hits[0], chunk=replace(hits[0].chunk, kind="text"))]
+    found = Retrieved(tuple(text), tuple(text), {}, {}, readings={hits[0].chunk.id: Reading(answered, answered, (), 1)})
+    assert is_fit_figure(figure, chance, query, found, embedder) is fits
 
 
 def test_what_may_not_be_quoted_takes_no_share_of_the_chances() -> None:

@@ -259,6 +259,28 @@ def test_the_context_is_by_document_and_sequence_with_pictures_named(library: Li
         )
 
 
+def test_whoever_cites_a_summary_cites_the_sentences_of_its_chunk(library: Library) -> None:
+    def choose_another(request: Recorded) -> str:
+        lines = [line for line in request.question.splitlines() if re.match(r"\d+ \[Chunk", line)]
+        others = [line for line in lines if "mooring" in line.lower() and line != anchor_line(request)]
+        return json.dumps({"chunk_ids": [int(line.split()[0]) for line in others]})
+
+    def write(request: Recorded) -> str:
+        if '"chunk_ids"' in request.system:
+            return choose_another(request)
+        blocks = re.split(r"\n\n(?=\[\d+\] Chunk |=== DOCUMENT|=====)", request.question)
+        (short,) = [block for block in blocks if SUMMARY_MARK in block and "sinker" in block][:1]
+        number = re.match(r"\[(\d+)\]", short)
+        return f"The anchor is a cast iron sinker of 350 kg [{number[1] if number else 0}]."
+
+    library.server.answer_by(lambda request: write(request) if "Question:" in request.question else "{}")
+    answer, found = library.ask(own={"rag.max_context_tokens": 60_000})
+    assert found["output"]["chosen"] > 1
+    assert answer.content == "The anchor is a cast iron sinker of 350 kg [1]."
+    assert answer.citations[0].quote == "The anchor is a cast iron sinker of 350 kg." and answer.citations[0].located
+    assert answer.claims[0].verdict == "supported"
+
+
 def test_the_context_stays_within_its_budget(library: Library) -> None:
     library.server.answer_by(speak(choose_anchor))
     library.ask(own={"rag.max_context_tokens": 1_000})

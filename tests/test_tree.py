@@ -206,6 +206,19 @@ def test_jobs_of_other_kinds_are_left_to_others(tmp_path: Path) -> None:
         assert [one.status for one in desk.background_jobs()] == ["pending"]
 
 
+def test_what_was_left_is_taken_over_and_what_is_interrupted_is_not_left(tmp_path: Path) -> None:
+    def interrupt(job: Job) -> None:
+        raise KeyboardInterrupt
+
+    with library("sql", tmp_path) as desk:
+        with pytest.raises(KeyboardInterrupt):
+            desk.build_tree(on_progress=interrupt)
+        assert not desk.background_jobs()
+        desk.submit_background("tree")  # as a process that was killed has left it
+        assert desk.build_tree().chunks_total > 0
+        assert not desk.background_jobs()
+
+
 # --- what it is used for ----------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from http_server import serving
 from refdesk import Refdesk
 from refdesk.answer import Answer, Claim, Content, Done, Event, Replace, Thinking
 from refdesk.ask.support import read_claim
@@ -132,6 +133,17 @@ def test_the_number_of_drafts_is_a_setting(voter: Voter, server: WireServer) -> 
     voter.drafts(RIGHT)
     voter.answer(settings={"answer.drafts": 1})
     assert len(server.requests) == 1
+
+
+def test_a_request_may_ask_for_it_at_any_level(voter: Voter, server: WireServer) -> None:
+    voter.drafts(RIGHT)
+    for name, value in server.openai_env("writer-8b").items():
+        voter.monkeypatch.setenv(name, value)
+    with Refdesk(voter.folder) as desk, serving(desk) as http:
+        body = {"message": QUESTION, "ensemble_voting": True, "cache": False}
+        assert http.post("/api/chat", json=body).status_code == 200 and len(server.requests) == 3
+        body |= {"ensemble_voting": False, "level": "maximum"}
+        assert http.post("/api/chat", json=body).status_code == 200 and len(server.requests) == 4
 
 
 # --- which claims say the same? ---------------------------------------------------------------------------------------

@@ -132,10 +132,15 @@ class LibraryDesk(CallerDesk):
         return self._at_once("tree", collection, on_progress)
 
     def _at_once(self, kind: JobKind, collection: str, on_progress: Callable[[Job], None]) -> Job:
-        job = self.submit_background(kind, collection)
-        with at_work(self.jobs, self.files) as run:
-            done = self.work_in_background(run, job_id=job.id, on_progress=on_progress)
-        self.jobs.remove([job.id])
+        self.jobs.alive()  # what a killed process had taken is free from now on, and taken over here
+        left = [job for job in self.background_jobs() if job.status in UNFINISHED and not job.worker]
+        same = [job for job in left if (job.kind, job.collection) == (kind, collection)]
+        job = same[0] if same else self.submit_background(kind, collection)
+        try:
+            with at_work(self.jobs, self.files) as run:
+                done = self.work_in_background(run, job_id=job.id, on_progress=on_progress)
+        finally:  # also after Ctrl-C: nobody goes on with it, and pays for it, unseen
+            self.jobs.remove([job.id])
         if done is None:
             raise LibraryBusy("another process is doing this job")
         if done.status == "failed":

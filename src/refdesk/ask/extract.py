@@ -14,12 +14,24 @@ from functools import lru_cache
 
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.citations import without_markers
-from refdesk.ask.figures import Side, disagree, quoted_side
+from refdesk.ask.figures import CURRENCIES, Side, disagree, figures, quoted_side
 from refdesk.ask.listing import ChosenList, Place, chosen_list
 from refdesk.ask.sentences import CALIBRATION, ScoredSentence, may_stand, score_sentences, sentence_text
 from refdesk.ask.support import is_negated
-from refdesk.ask.wording import CELLS, asks_yes_or_no, chances, names_several, read, said, table_header, wanted
+from refdesk.ask.wording import (
+    CELLS,
+    MONEY,
+    asks_yes_or_no,
+    chances,
+    names_several,
+    read,
+    said,
+    table_header,
+    unfit_units,
+    wanted,
+)
 from refdesk.key_sentences import ENDS
+from refdesk.ports import Embedder
 from refdesk.settings import Settings
 from refdesk.terms import query_terms, terms, words
 from refdesk.text import fold, word_set
@@ -487,3 +499,29 @@ def _says(question: str, clause: str) -> str:
     if limits or not terms(clause):
         return ""
     return NO if negated else YES
+
+
+# --- is a figure an answer? Not one in another measure, nor a doubtful one where running text surely answers ---------
+
+SURE = 2.0  # `answered` of a passage from which no further one is read
+DOUBTFUL = 0.5  # chance of a figure below which a sure text is heard first
+REACH = 6  # characters behind a figure that tell whether it is a rate
+_RATES = ("per ", "/")
+_MONEYS = frozenset(CURRENCIES.values())
+
+
+def is_fit_figure(figure: str, chance: float, query: Query, retrieved: Retrieved, embedder: Embedder) -> bool:
+    """Whether it answers before any text is read for it."""
+    if is_unfit(figure, unfit_units(query.fullest, embedder)):
+        return False
+    kinds = {hit.chunk.id: hit.chunk.kind for hit in retrieved.hits}
+    sure = [chunk for chunk, reading in retrieved.readings.items() if reading.answered >= SURE]
+    return chance >= DOUBTFUL or all(kinds.get(chunk) != "text" for chunk in sure)
+
+
+def is_unfit(said: str, unfit: frozenset[str], behind: str = "") -> bool:
+    """Has it figures with units, and none that measures what is asked for? "mm per year" measure no length."""
+    found = figures(said)
+    units = [unit for figure in found for unit in (figure.unit, *(other for _, other in figure.others)) if unit]
+    is_rate = any(f"{said[figure.end :]}{behind}".lstrip().startswith(_RATES) for figure in found)
+    return bool(units) and not is_rate and unfit.issuperset(MONEY if unit in _MONEYS else unit for unit in units)

@@ -34,6 +34,7 @@ from refdesk.answer import (
 from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
+from refdesk.ask.extract import is_fit_figure
 from refdesk.ask.formulas import formula_answer, formula_in, names_ratio
 from refdesk.ask.generate import NOTHING, general, unproved
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, doubted, judge, refuse, say
@@ -249,6 +250,9 @@ async def _without_reading(
     if (compared := await _compared(answer, query, plan, retrieved, tables, desk, trace)) is not None:
         return compared
     is_read = tables.is_sure or (doubt == "missing" and tables.is_likely)
+    if tables.best and is_read:
+        asked = (query, retrieved, desk.embedder)
+        is_read = await in_thread(is_fit_figure, " ".join(tables.best.plan.texts), tables.best.chance, *asked)
     if tables.best and is_read and not (wanted(query) == "several" and len(tables.best.plan.texts) == 1):
         return await in_thread(figure_answer, answer, plan, retrieved, tables.best, desk.library)
     return refuse(answer, plan, query, retrieved, relevance) if doubt == "missing" else None

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Plan, Query, Retrieved, Turn
 from refdesk.ask.citations import stands_alone
-from refdesk.ask.figures import CURRENCIES, figures
+from refdesk.ask.extract import REACH, SURE, is_unfit
 from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, may_stand, question_words, tabulate
 from refdesk.ask.strategies import STRATEGIES, SearchStrategy, register
 from refdesk.ask.strategies.registry import with_engines
 from refdesk.ask.strategies.survey import router_of
-from refdesk.ask.wording import MONEY, NUMBER, SentenceWords, read, unfit_units
+from refdesk.ask.wording import NUMBER, SentenceWords, read, unfit_units
 from refdesk.document_names import match_names
 from refdesk.library import EngineHits, LibraryReader, SearchPorts, convex, fuse, reciprocal_rank
 from refdesk.ports import Embedder, Models, NoModels, NoReader, Reader, Reranker
@@ -31,7 +31,7 @@ from refdesk.settings import Settings
 from refdesk.summaries import ChunkSummary
 from refdesk.terms import idf, query_terms
 from refdesk.trace import Trace, in_thread
-from refdesk.types import Chunk, FoundSpan, Hit, Method, Reading, Scope
+from refdesk.types import Chunk, Hit, Method, Reading, Scope
 
 # --- how are chunks looked for, unless another strategy is named? By BM25 and vectors ---------------------------------
 
@@ -526,11 +526,8 @@ class SentenceReranker:
 # Over the nine sets of training.found, hybrid .737: six passages .773, with the sure one as the last .771 of which 3.9
 # are read; the passages not read at -2 .774 (-4 .772, -1 .773, 0 .765). No set is lower than it was.
 MOST_PASSAGES, MOST_TOKENS = 6, 900
-SURE = 2.0  # `answered` from which no further passage is read
 UNREAD = -2.0  # what counts as `relevant` of a passage that was not read
 SCALE = 20.0  # of the score among the logits; a plateau from 10 to 30
-_MONEYS = frozenset(CURRENCIES.values())
-_RATES, REACH = ("per ", "/"), 6  # behind a unit, and in how many characters
 LANGUAGES = frozenset({"en", ""})  # that it has learned to read; "" is not known
 
 
@@ -557,23 +554,16 @@ def read_hits(
 
 def _fitting(reading: Reading, chunk: Chunk, unfit: frozenset[str]) -> Reading:
     """What was read without answers in another measure: metres say nothing of how heavy something is."""
+    text = chunk.text
     spans = tuple(
-        span._replace(score=min(span.score, 0.0)) if span and _is_unfit(span, chunk.text, unfit) else span
+        span._replace(score=min(span.score, 0.0))
+        if span and is_unfit(text[span.start : span.end], unfit, text[span.end : span.end + REACH])
+        else span
         for span in reading.spans
     )
     if spans == reading.spans:
         return reading
     return replace(reading, answered=min(reading.answered, max(span.score for span in spans if span)), spans=spans)
-
-
-def _is_unfit(span: FoundSpan, text: str, unfit: frozenset[str]) -> bool:
-    """Has it figures with units, and none that measures what is asked for? "mm per year" measure no length."""
-    said = text[span.start : span.end]
-    found = figures(said)
-    units = [unit for figure in found for unit in (figure.unit, *(other for _, other in figure.others)) if unit]
-    rest = [f"{said[figure.end :]}{text[span.end : span.end + REACH]}".lstrip() for figure in found]
-    is_rate = any(behind.startswith(_RATES) for behind in rest)
-    return bool(units) and not is_rate and unfit.issuperset(MONEY if unit in _MONEYS else unit for unit in units)
 
 
 def _is_quotable(reading: Reading, chunk: Chunk) -> bool:

@@ -225,11 +225,11 @@ class ChatRequest(AskFields):
     intelligence_level: Level | None = Field(None, description="The same as `level`.")
     temperature_override: Annotated[float, Field(ge=0.0, le=2.0)] | None = None
     enable_cot: bool | None = Field(None, description="The setting `answer.reasoning`.")
+    ensemble_voting: bool | None = Field(
+        None, description="Three drafts that must agree, or one: the setting `answer.drafts`."
+    )
     enable_verification: bool | None = Field(
         None, description="Relevance check of chunks; and `response_mode` standard when on, quick when off."
-    )
-    ensemble_voting: bool | None = Field(
-        None, description="Three drafts, of which what two say is kept (`answer.drafts`); false: one."
     )
     envelope: bool = Field(
         False,
@@ -245,8 +245,8 @@ class ChatRequest(AskFields):
         toggles = {
             "answer.temperature": self.temperature_override,
             "answer.reasoning": self.enable_cot,
-            "rag.verification_enabled": self.enable_verification,
             "answer.drafts": None if self.ensemble_voting is None else 3 if self.ensemble_voting else 1,
+            "rag.verification_enabled": self.enable_verification,
         }
         if settings := {name: value for name, value in toggles.items() if value is not None} | (self.settings or {}):
             options["settings"] = settings
