@@ -19,12 +19,14 @@ from refdesk.caller_desk import CallerDesk
 from refdesk.config import Config
 from refdesk.files.local import MemoryFiles, RenderCache, page_image
 from refdesk.index.lexical import MemoryIndex
+from refdesk.index.tokens import TokenIndex
 from refdesk.ingest.add import Intake
 from refdesk.ingest.runs import Run, at_work
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.ports import NoModels
 from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
+from refdesk.providers.tokens import token_embedder
 from refdesk.records import LOCAL, Caller
 from refdesk.settings import Settings
 from refdesk.store.graph import MemoryGraph
@@ -65,8 +67,9 @@ class MemoryDesk(CallerDesk):
         writer = MemoryWriter(documents, index, files, EMBEDDER.name)
         self.maintenance = Maintenance(documents, index, writer, files)
         summaries = MemorySummaries(documents)
+        self.tokens = TokenIndex(None, documents, lambda: token_embedder(""))
         reader = LibraryReader(
-            documents, documents, tables, index, EMBEDDER, self.reindex, MemoryGraph(documents), summaries
+            documents, documents, tables, index, EMBEDDER, self.reindex, MemoryGraph(documents), summaries, self.tokens
         )
         answers, keys, models = MemoryAnswers(), MemoryKeys(), NoDirectory()
         cache, conversations = MemoryCache(stored.current), MemoryConversations(answers)

@@ -39,6 +39,19 @@ def write_reranker(
     return folder
 
 
+def write_colbert(folder: Path, columns: int = 4) -> Path:
+    """A model that gives each word a vector of its own, whatever stands beside it."""
+    write_reranker(folder)
+    worths = [[float(column == number % columns) for column in range(columns)] for number in range(len(WORDS))]
+    table = b"".join(struct.pack("<f", value) for row in worths for value in row)
+    graph = _field(1, _node("Gather", ("worth", "input_ids"), "each")) + _field(2, b"g")
+    graph += _field(5, _tensor("worth", FLOAT, (len(WORDS), columns), table))
+    graph += _field(11, _value("input_ids", INT64, ("texts", "words")))
+    graph += _field(12, _value("each", FLOAT, ("texts", "words", columns)))
+    (folder / "model.onnx").write_bytes(_number(1, 8) + _field(8, _number(2, 13)) + _field(7, graph))
+    return folder
+
+
 def _model(inputs: Sequence[str], columns: int) -> bytes:
     """Gather the worth of each word, keep that of the passage's words, sum."""
     table = b"".join(struct.pack("<f", worth * (column + 1)) for worth in WORTH for column in range(columns))

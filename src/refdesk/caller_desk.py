@@ -141,6 +141,7 @@ class CallerDesk(AdminDesk):
         self.require("delete", *(document.collection for document in found))
         self.parts.reader.heal()
         gone = self.parts.writer.remove(found)
+        self.parts.compact()
         went = {document.id for document in gone}
         left = (document for document in found if document.id not in went)
         return gone + [document for document in left if self.parts.documents.visible(document.id, EVERYTHING) is None]

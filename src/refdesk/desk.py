@@ -37,6 +37,7 @@ from refdesk.files.local import LocalFiles, figure_place, page_image, picture_of
 from refdesk.files.remote import RemoteFiles
 from refdesk.index.local import LocalIndex
 from refdesk.index.postgres import SESSION, PostgresIndex
+from refdesk.index.tokens import TokenIndex
 from refdesk.ingest.add import Intake
 from refdesk.ingest.background import BackgroundPorts
 from refdesk.ingest.runs import Run, at_work
@@ -44,12 +45,13 @@ from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.library_desk import LibraryDesk
-from refdesk.ports import LLM, Embedder, Reranker
+from refdesk.ports import LLM, Embedder, Reranker, TokenEmbedder
 from refdesk.providers.airtable import Airtable
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.extras import make_embedder
 from refdesk.providers.given import TextEmbedder, checked_llm, given_embedder
 from refdesk.providers.shipped import OnnxReader
+from refdesk.providers.tokens import token_embedder
 from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.redis_link import RedisLink
 from refdesk.settings import Settings
@@ -135,9 +137,9 @@ class Refdesk(LibraryDesk):
         seen = index if follower is engine else self._index_of(searched, embedder)
         self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
         self._maintenance = Maintenance(documents, index, writer, files)
-        summaries = SqlSummaries(engine)
-        graph = SqlGraph(searched)
-        reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex, graph, summaries)
+        self.tokens = TokenIndex(self.folder / "index", documents, lambda: _token_embedder(current()))
+        kept = (SqlGraph(searched), summaries := SqlSummaries(engine), self.tokens)
+        reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex, *kept)
         models = ModelDirectory(config, checked_llm(llm) if llm is not None else None, reranker)
         self.background_ports = BackgroundPorts(
             documents, documents, summaries, self.jobs, embedder, lambda: models.of(current()), models.aclose
@@ -171,7 +173,7 @@ class Refdesk(LibraryDesk):
             own_settings=own,
             settings=current,
             models=models,
-            compact=self._maintenance.compact,
+            compact=self._tidy,
         )
         super().__init__(parts, LOCAL)
         self.sessions = Sessions(SqlSessions(self._reads), self.keys, current)
@@ -262,7 +264,7 @@ class Refdesk(LibraryDesk):
         with self.at_work() as run:
             intake = self._intake(on_progress, on_added, run)
             intake.add_paths(resolved, place, kept, password, sync=sync, follow_links=follow_links)
-            self._maintenance.compact()
+            self._tidy()
         return intake.results
 
     def add_text(
@@ -295,7 +297,7 @@ class Refdesk(LibraryDesk):
         wanted = list({(text.collection, text.name): text for text in checked}.values())
         intake = self._intake(on_progress, None)
         intake.add_texts(wanted)
-        self._maintenance.compact()
+        self._tidy()
         order = {(text.collection, text.name): place for place, text in enumerate(wanted)}
         return sorted(intake.results, key=lambda result: order.get(result.place, len(order)))
 
@@ -313,7 +315,7 @@ class Refdesk(LibraryDesk):
         """
         intake = self._intake(on_progress, None, run)
         if intake.work(choose, alone=alone):
-            self._maintenance.compact()
+            self._tidy()
         return intake.results
 
     def document_from(self, source: str) -> Document | None:
@@ -385,7 +387,19 @@ class Refdesk(LibraryDesk):
                 pages, chunks = self._documents.pages(document.id), self._documents.chunks_of(document.id)
                 found = kept_tables("".join(page.text for page in pages), [page.page for page in pages], chunks)
                 self._writer.put_tables({document.id: found}, is_all=number == len(ready))
-        return self._maintenance.rebuild(self.parts.embedder, report)
+        count = self._maintenance.rebuild(self.parts.embedder, report)
+        self._tidy()
+        return count
+
+    def _tidy(self) -> None:
+        """After every change: the vectors are written anew where much has changed, and tokens kept where wanted."""
+        self._maintenance.compact()
+        if self.settings.token_vectors or self.tokens.count:
+            with self._writer.locked():
+                if self.settings.token_vectors:
+                    self.tokens.sync()
+                else:
+                    self.tokens.clear()
 
     def on_wait(self, tell: Callable[[], None]) -> None:
         """Is told once when a change has to wait for another process."""
@@ -524,6 +538,10 @@ def _files(folder: Path, url: str) -> LocalFiles | RemoteFiles:
     if is_address and scheme != "file":
         return RemoteFiles(folder, url)
     return LocalFiles(Path(rest if is_address else url).expanduser().absolute())
+
+
+def _token_embedder(settings: Settings) -> TokenEmbedder:
+    return token_embedder(settings.token_model)
 
 
 def _damaged(place: Path) -> list[Damage]:

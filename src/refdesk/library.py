@@ -15,7 +15,7 @@ from refdesk.answer import Turn
 from refdesk.document_names import name_words
 from refdesk.entities import Mention, Relation
 from refdesk.errors import IndexDamaged
-from refdesk.ports import Embedder, Index, Models, NoModels, Scored
+from refdesk.ports import Embedder, Index, Models, NoModels, Scored, TokenVectors
 from refdesk.records import LARGEST, Column, LibraryState, PageText, StoredTable
 from refdesk.settings import Settings
 from refdesk.store_ports import ChunkStore, DocumentStore, GraphStore, TableStore, other_embedder
@@ -51,6 +51,7 @@ class LibraryReader:
         rebuild: Callable[[], object],
         graph: GraphStore,
         summaries: SummaryStore | None = None,
+        tokens: TokenVectors | None = None,
     ) -> None:
         self._documents = documents
         self._chunks = chunks
@@ -59,6 +60,7 @@ class LibraryReader:
         self._embedder = embedder
         self._rebuild = rebuild
         self._graph = graph
+        self._tokens = tokens
         self._healing = threading.Lock()
         self._lists = _Lists()
         self._summaries = Summaries(summaries or NoSummaries())
@@ -276,6 +278,10 @@ class LibraryReader:
 
     def chunks(self, ids: Sequence[int]) -> dict[int, tuple[Chunk, Document]]:
         return self._chunks.hydrate(ids, self.generation())
+
+    def late_scores(self, text: str, chunk_ids: Sequence[int]) -> dict[int, float]:
+        """How well each of these chunks meets the words of a text; nothing where no token vectors are kept."""
+        return self._tokens.scores(text, chunk_ids) if self._tokens is not None else {}
 
     def known_entities(self, keys: Collection[str], scope: Scope) -> set[str]:
         """Those of these keys that a chunk in scope names."""

@@ -49,6 +49,34 @@ class Embedder(Protocol):
     def embed_chunks(self, chunks: Sequence[Chunk]) -> list[Embedded]: ...
 
 
+class TokenEmbedder(Protocol):
+    """Text to a vector for each of its tokens, with the tokens' numbers."""
+
+    @property
+    def name(self) -> str: ...
+
+    def chunk_tokens(self, chunk: Chunk) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
+
+    def query_tokens(self, text: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
+
+
+class TokenVectors(Protocol):
+    """The tokens of all chunks, for late interaction; derived, and not kept unless the owner wants it."""
+
+    @property
+    def count(self) -> int:
+        """How many chunks have their tokens kept."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def scores(self, text: str, chunk_ids: Sequence[int]) -> dict[int, float]:
+        """How well a chunk's tokens meet those of the text, from -1 to 1; a chunk without its tokens is missing."""
+
+    def sync(self, report: Callable[[int, int], None] = ...) -> int:
+        """Embeds what is new and lets go what is gone; gives how many chunks were embedded."""
+
+
 class Index(Protocol):
     """The derived search index: BM25 and vectors over the chunks the library holds.
 

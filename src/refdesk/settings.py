@@ -30,7 +30,7 @@ def _setting(
 _per_question = partial(_setting, per_request=True)  # any caller may change it for his own; the others are the owner's
 LONGEST_RULES = 4000  # characters: of the smallest window, an eighth
 # And what else is registered in refdesk.ask.strategies.
-STRATEGIES = ["auto", "dense", "hybrid", "two_stage", "fusion", "graph", "multi_hop"]
+STRATEGIES = ["auto", "dense", "hybrid", "two_stage", "fusion", "graph", "multi_hop", "late_interaction"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ class Settings:
         "auto",
         "How chunks are searched: dense (vectors), hybrid (BM25 too), two_stage (hybrid, deeper), fusion (the "
         "question in other words too), multi_hop (what the first evidence leads on to), graph (what texts name), "
-        "survey (a router reads every summary), hierarchical (documents first); auto by the question",
+        "late_interaction (word by word, of ingest.token_vectors), survey (a router reads every summary), hierarchical "
+        "(documents first); auto by the question",
         choices=STRATEGIES,
     )
     query_expansion_enabled: bool = _per_question(
@@ -272,6 +273,12 @@ class Settings:
         "ingest.chunk_maximum", 256, "Tokens a chunk may have; the embedder's window if smaller", 32, 8192
     )
     chunk_overlap: int = _setting("ingest.chunk_overlap", 1, "Sentences repeated from the chunk before", 0, 5)
+    token_vectors: bool = _setting(
+        "ingest.token_vectors", False, "Keep a vector for each word, for late interaction; 7 to 14 kB a chunk"
+    )
+    token_model: str = _setting(
+        "ingest.token_model", "", "Folder of a ColBERT model in ONNX form for them; empty: the shipped embedder"
+    )
     ocr: bool = _setting("ingest.ocr", True, "Read pages without a text layer (needs refdesk[ocr])")
     max_file_mb: int = _setting("ingest.max_file_mb", 512, "Largest file that is read", 1, 16384)
     max_pages: int = _setting("ingest.max_pages", 20_000, "Most pages a document may have", 1, 1_000_000)

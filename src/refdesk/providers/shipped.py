@@ -222,6 +222,11 @@ class OnnxEmbedder:
         ids, _ = self._tokenizer.encode(text, self.max_tokens - 2)
         return _unit(self._token_states(ids).mean(axis=0))
 
+    def token_vectors(self, text: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The number and the last hidden state of every token, special ones left out."""
+        ids, _ = self._tokenizer.encode(text, self.max_tokens - 2)
+        return np.array(ids, dtype=np.int32), self._token_states(ids)[1:-1]
+
     def embed_chunks(self, chunks: Sequence[Chunk]) -> list[Embedded]:
         workers = min(self._threads, len(chunks))
         if workers <= 1:

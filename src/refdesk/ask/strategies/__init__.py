@@ -1,6 +1,6 @@
 """The ways to look for chunks beside BM25 and vectors, a file each; `registry.py` says what one is."""
 
-from refdesk.ask.strategies import fusion, graph, hierarchical, multi_hop, survey
+from refdesk.ask.strategies import fusion, graph, hierarchical, late_interaction, multi_hop, survey
 from refdesk.ask.strategies.registry import STRATEGIES, SearchStrategy, register, side_by_side
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "fusion",
     "graph",
     "hierarchical",
+    "late_interaction",
     "multi_hop",
     "register",
     "side_by_side",

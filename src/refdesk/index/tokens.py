@@ -1,0 +1,219 @@
+"""Late interaction: a vector for every token of every chunk, and how well a question's tokens are met by a chunk's.
+
+Derived from the store and rebuilt from it: `sync` embeds the chunks that are new and lets go those that are gone. The
+vectors are reduced by their principal components and kept as int8 in files that are mapped, not read:
+
+    tokens-7/vectors.npy   (tokens, 64) int8       tokens-7/ids.npy      the token of each
+    tokens-7/chunks.npy    (chunks, 2): chunk id and its first token     tokens-7/projection.npy, model.json
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.config import make_folder
+from refdesk.ports import TokenEmbedder
+from refdesk.store_ports import WHOLE_LIBRARY, ChunkStore
+
+DIMENSIONS = 64  # of what is kept; MEASUREMENTS: PCA-64 int8 loses .01 at most
+SAMPLE = 400  # chunks from which the principal components are taken
+AT_ONCE = 256  # chunks embedded between two reports
+
+Vectors = NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """What is kept of a library's tokens; `places` are the rows of each chunk."""
+
+    model: str
+    vectors: Vectors
+    ids: NDArray[np.int32]
+    places: dict[int, tuple[int, int]]
+    projection: NDArray[np.float32]
+    weights: dict[int, float]  # of tokens, by in how many chunks they stand
+
+    @property
+    def nbytes(self) -> int:
+        return self.vectors.nbytes + self.ids.nbytes + self.projection.nbytes
+
+
+class TokenIndex:
+    """The `TokenVectors` port, over files in a folder; without one, in memory."""
+
+    def __init__(self, folder: Path | None, chunks: ChunkStore, embedder: Callable[[], TokenEmbedder]) -> None:
+        self._folder = folder
+        self._chunks = chunks
+        self._embedder = embedder
+        self._lock = threading.Lock()
+        self._kept: Kept | None = None
+        self._read: Path | None = None
+
+    @property
+    def count(self) -> int:
+        """How many chunks have their tokens kept."""
+        kept = self._current()
+        return len(kept.places) if kept else 0
+
+    @property
+    def nbytes(self) -> int:
+        kept = self._current()
+        return kept.nbytes if kept else 0
+
+    def scores(self, text: str, chunk_ids: Sequence[int]) -> dict[int, float]:
+        """The cosine of the nearest token, in the mean over the question's tokens weighted by their rarity (MaxSim)."""
+        kept = self._current()
+        if kept is None or not any(one in kept.places for one in chunk_ids):
+            return {}
+        ids, states = self._embedder().query_tokens(text)
+        asked = reduced(states, kept.projection)
+        rare = math.log(1.0 + 2.0 * len(kept.places))
+        weights = np.array([kept.weights.get(int(one), rare) for one in ids], dtype=np.float32)
+        weights /= float(weights.sum()) or 1.0
+        found = {}
+        for chunk_id in chunk_ids:
+            if chunk_id in kept.places:
+                start, end = kept.places[chunk_id]
+                own = kept.vectors[start:end].astype(np.float32)
+                nearest = np.einsum("qd,td->qt", asked, own, optimize=False).max(axis=1) / 127.0
+                found[chunk_id] = float(np.vecdot(weights, nearest))
+        return found
+
+    def sync(self, report: Callable[[int, int], None] = lambda done, total: None) -> int:
+        """Embeds what is new and lets go what is gone; gives how many chunks were embedded. The caller keeps others
+        from doing the same.
+        """
+        embedder, kept = self._embedder(), self._current()
+        if kept is not None and kept.model != embedder.name:
+            kept = None
+        wanted = self._chunks.chunk_ids(WHOLE_LIBRARY).tolist()
+        known = kept.places if kept else {}
+        new = [one for one in wanted if one not in known]
+        if kept is not None and not new and len(wanted) == len(known):
+            return 0
+        parts: list[tuple[int, NDArray[np.int32], Vectors]] = []
+        projection = kept.projection if kept else None
+        waiting: list[tuple[int, NDArray[np.int32], NDArray[np.float32]]] = []
+        done = 0
+        for some in [new[start : start + AT_ONCE] for start in range(0, len(new), AT_ONCE)]:
+            for chunk_id, (chunk, _) in self._chunks.hydrate(some, self._chunks.state().generation).items():
+                waiting.append((chunk_id, *embedder.chunk_tokens(chunk)))
+            done += len(some)
+            report(done, len(new))
+            if projection is None and (len(waiting) >= SAMPLE or done == len(new)):
+                projection = components([states for _, _, states in waiting])
+            if projection is not None:
+                parts += [(one, ids, packed(states, projection)) for one, ids, states in waiting]
+                waiting.clear()
+        old = [(one, kept.ids[a:b], kept.vectors[a:b]) for one, (a, b) in known.items()] if kept else []
+        still = set(wanted)
+        self._keep(embedder.name, [one for one in (*old, *parts) if one[0] in still], projection)
+        return len(new)
+
+    def clear(self) -> None:
+        """Lets all of them go."""
+        self._kept = None
+        if (before := self._newest()) is not None:
+            shutil.rmtree(before, ignore_errors=True)
+
+    # files
+
+    def _keep(
+        self,
+        model: str,
+        parts: Sequence[tuple[int, NDArray[np.int32], Vectors]],
+        projection: NDArray[np.float32] | None,
+    ) -> None:
+        projection = projection if projection is not None else np.zeros((1, 1), dtype=np.float32)
+        width = projection.shape[1]
+        vectors = np.concatenate([rows for _, _, rows in parts]) if parts else np.zeros((0, width), dtype=np.int8)
+        ids = np.concatenate([ids for _, ids, _ in parts]) if parts else np.zeros(0, dtype=np.int32)
+        starts = np.cumsum([0, *(len(rows) for _, _, rows in parts)])
+        chunks = np.array([(one[0], start) for one, start in zip(parts, starts, strict=False)], dtype=np.int64)
+        if self._folder is None:
+            self._kept = _made(model, vectors, ids, chunks.reshape(-1, 2), projection)
+            return
+        make_folder(self._folder)
+        before = self._newest()
+        number = int(before.name.rpartition("-")[2]) + 1 if before else 1
+        unfinished = self._folder / f"unfinished-tokens-{number}"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        make_folder(unfinished)
+        for name, array in zip(FILES, (vectors, ids, chunks.reshape(-1, 2), projection), strict=True):
+            np.save(unfinished / f"{name}.npy", array)
+        (unfinished / "model.json").write_text(json.dumps({"model": model}), encoding="utf-8")
+        unfinished.rename(self._folder / f"tokens-{number}")
+        if before is not None:  # who has it mapped reads on
+            shutil.rmtree(before, ignore_errors=True)
+
+    def _newest(self) -> Path | None:
+        if self._folder is None or not self._folder.is_dir():
+            return None
+        found = [one for one in self._folder.glob("tokens-*") if one.name.rpartition("-")[2].isdigit()]
+        return max(found, key=lambda one: int(one.name.rpartition("-")[2]), default=None)
+
+    def _current(self) -> Kept | None:
+        if self._folder is None:
+            return self._kept
+        newest = self._newest()
+        with self._lock:
+            if newest != self._read:
+                self._kept, self._read = (_opened(newest) if newest else None), newest
+            return self._kept
+
+
+FILES = ("vectors", "ids", "chunks", "projection")
+
+
+def _opened(folder: Path) -> Kept | None:
+    try:
+        arrays = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in FILES]
+        model = json.loads((folder / "model.json").read_text(encoding="utf-8"))["model"]
+    except (OSError, ValueError, KeyError):  # damaged, or gone this very moment: it can be made anew
+        return None
+    vectors, ids, chunks, projection = arrays
+    return _made(str(model), vectors, ids, chunks, np.array(projection))
+
+
+def _made(
+    model: str, vectors: Vectors, ids: NDArray[np.int32], chunks: NDArray[np.int64], projection: NDArray[np.float32]
+) -> Kept:
+    ends = [*chunks[1:, 1].tolist(), len(ids)] if len(chunks) else []
+    places = {one: (start, end) for (one, start), end in zip(chunks.tolist(), ends, strict=True)}
+    counts: dict[int, int] = {}
+    for start, end in places.values():
+        for token in np.unique(ids[start:end]).tolist():
+            counts[token] = counts.get(token, 0) + 1
+    total = len(places)
+    weights = {token: math.log(1.0 + (total - count + 0.5) / (count + 0.5)) for token, count in counts.items()}
+    return Kept(model, vectors, ids, places, projection, weights)
+
+
+def components(states: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """The directions in which token states differ most, as columns."""
+    rows = np.concatenate(states)
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+    _, directions = np.linalg.eigh(rows.T @ rows)
+    return np.ascontiguousarray(directions[:, ::-1][:, :DIMENSIONS]).astype(np.float32)
+
+
+def reduced(states: NDArray[np.float32], projection: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Unit vectors along the kept directions."""
+    found = np.einsum("td,dk->tk", states, projection, optimize=False)
+    length: NDArray[np.float32] = np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
+    unit: NDArray[np.float32] = (found / length).astype(np.float32)
+    return unit
+
+
+def packed(states: NDArray[np.float32], projection: NDArray[np.float32]) -> Vectors:
+    rows: Vectors = np.rint(reduced(states, projection) * 127.0).astype(np.int8)
+    return rows
