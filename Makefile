@@ -7,7 +7,7 @@ DEMO_LIBRARY ?= demo-library
 # A process more than two cores have, four at most: some of them wait. The tests of a file share what is dear to make, and
 # tests/conftest.py has the longest files begin.
 SIDE_BY_SIDE ?= -n $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4))) --dist loadfile --no-loadscope-reorder
-BENCHES := retrieval search postgres cpu pdf boxes columns tables cell-boxes sheet-figures embedding formats filings survey conflicts remembering uploads http page
+BENCHES := retrieval search postgres cpu pdf boxes columns tables cell-boxes sheet-figures embedding formats filings survey conflicts remembering uploads http page reliability
 
 .PHONY: help demo test lint types unit again golden slow eval house size bench $(addprefix bench-,$(BENCHES)) lock clean
 
@@ -87,6 +87,9 @@ bench-http: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.http_speed
 bench-page: $(VENV)/.dev
 	env $$(scripts/find_browser.sh) $(BIN)/python -m benchmarks.page
+
+bench-reliability: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.reliability
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -44,7 +44,7 @@ LAYERS: dict[str, set[str]] = {
     "stages and what implements the ports": {"ingest", "ask"} | IMPLEMENTATIONS,
     "the desk": {"access", "caller_desk", "library_desk", *COMPOSITION_ROOTS},
     "the public door": {"__init__"},
-    "doors": {"serve", "langgraph"},
+    "doors": {"serve", "langgraph", "ray"},
     "the program": {"__main__"},
 }
 

@@ -102,7 +102,7 @@ def test_what_is_not_there_has_an_exit_code_of_its_own(own_folder: Path) -> None
     [
         (("",), "there is no question"),
         ((ANCHOR, "--level", "huge"), "basic, standard, enhanced, maximum"),
-        ((ANCHOR, "--mode", "agent"), "chat, general"),
+        ((ANCHOR, "--mode", "wizard"), "chat, general"),
         ((ANCHOR, "--document", "nothing.pdf"), "no document 'nothing.pdf'"),
     ],
     ids=["empty", "level", "mode", "document"],

@@ -243,3 +243,15 @@ def test_a_worker_says_whether_it_is_alive(desk: Refdesk) -> None:
     worker.last_sign -= STUCK_S + 1
     assert httpx2.get(url).status_code == 503
     threading.Thread(target=server.shutdown).start()
+
+
+def test_what_a_run_had_when_the_database_went_is_given_back_uncounted(desk: Refdesk) -> None:
+    """The end of the run could not be written down; the process itself is well, so others would wait for its lease."""
+    hand_in(desk, "note.md", b"The lamp was lit at dusk.")
+    gone = desk.jobs.start()
+    assert [one.attempts for one in desk.jobs.take(gone, batch)] == [1]
+    worker = UploadWorker(desk, is_one_of_many=True)
+    lost = [gone]
+    worker._give_back(lost)
+    (job,) = desk.jobs.all().values()
+    assert (job.worker, job.attempts, lost) == ("", 0, []) and gone not in desk.jobs.alive()

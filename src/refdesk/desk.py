@@ -83,7 +83,7 @@ from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, Sql
 from refdesk.store.redis_cache import RedisCache
 from refdesk.store.summaries import SqlSummaries
 from refdesk.store.writer import SqlWriter
-from refdesk.store_ports import IndexWriter
+from refdesk.store_ports import IndexWriter, Ready
 from refdesk.types import UNFINISHED, Added, Document, Finding, Job, Progress
 
 logger = logging.getLogger("refdesk")
@@ -317,6 +317,27 @@ class Refdesk(LibraryDesk):
         if intake.work(choose, alone=alone):
             self._tidy()
         return intake.results
+
+    def store_prepared(self, batch: Sequence[Ready]) -> list[Added]:
+        """Makes documents visible that were prepared elsewhere (`refdesk.ray`); of the same content, one."""
+        self.parts.reader.heal()
+        new: dict[tuple[str, str], Ready] = {}
+        results = []
+        for ready in batch:
+            document = ready.prepared.document
+            key = (document.collection, document.content_hash)
+            twin = self._documents.with_content(*key)
+            if key in new or (twin is not None and twin.source != document.source):
+                known = new[key].prepared.document if key in new else twin
+                assert known is not None
+                reason = f"same content as {known.name}"
+                results.append(Added(document.name, "unchanged", twin, reason, document.source))
+            else:
+                new[key] = ready
+        for stored, outcome in self._writer.store(list(new.values())):
+            results.append(Added(stored.name, outcome, stored, source=stored.source))
+        self._maintenance.compact()
+        return results
 
     def document_from(self, source: str) -> Document | None:
         """The document that was made of a file or an upload (`upload:…`)."""

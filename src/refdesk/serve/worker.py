@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -81,14 +82,18 @@ class UploadWorker:
     def run(self) -> None:
         """Until it is told to stop: a worker that ends in silence would leave every later upload waiting.
 
-        After a failure it begins a new run, so that what the one before had taken is free.
+        After a failure it begins a new run, and gives back what the one before had taken.
         """
         said = ""
+        lost: list[str] = []  # runs whose end could not be written down
         while not self.stopping.is_set():
             self.last_sign = time.monotonic()
             try:
                 with self._desk.at_work() as run:
+                    self._give_back(lost)
+                    lost.append(run.worker)
                     self._keep_working(run)
+                    lost.remove(run.worker)
             except RefdeskError as error:  # a full disk, a database that restarts; what is there can be asked
                 if error.sentence != said:
                     logger.warning("uploads cannot be worked on: %s", error.sentence)
@@ -97,6 +102,14 @@ class UploadWorker:
             except Exception:
                 logger.exception("uploads cannot be worked on")
                 self.stopping.wait(IDLE_S)
+
+    def _give_back(self, lost: list[str]) -> None:
+        """What runs of this very process had taken when the database went: nobody died, so it does not count."""
+        while lost:
+            own = [job for job in self._jobs.all().values() if job.worker == lost[0] and job.status in UNFINISHED]
+            self._jobs.change([replace(job, worker="", attempts=job.attempts - 1) for job in own], lost[0])
+            self._jobs.end(lost[0])
+            lost.pop(0)
 
     def _keep_working(self, run: Any) -> None:
         has_resumed = False
