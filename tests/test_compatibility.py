@@ -307,3 +307,37 @@ def test_as_many_are_kept_as_the_settings_say(own_folder: Path) -> None:
         assert len(desk.parts.asking.recent_hits._kept) == 2 and not desk.parts.asking.recent_contexts._kept
         answer = desk.ask_sync(QUESTION, k=5, response_mode="quick")
         assert stages(desk, answer.id)["retrieve"]["output"]["cached"] is True, "the last ones stay"
+
+
+# switches of seed 001
+
+
+@pytest.mark.parametrize(
+    ("name", "stage"),
+    [
+        ("rag.query_expansion_enabled", "variants"),
+        ("rag.hyde_enabled", "variants"),
+        ("rag.knowledge_graph_enabled", "graph"),
+    ],
+)
+def test_engines_are_switched_on_one_by_one(own_examples: Refdesk, name: str, stage: str) -> None:
+    plain = own_examples.ask_sync(QUESTION, cache=False)
+    other = own_examples.ask_sync(QUESTION, cache=False, settings={name: True})
+    assert stage not in stages(own_examples, plain.id) and stage in stages(own_examples, other.id)
+    assert "350 kg" in other.content and other.strategy == plain.strategy
+
+
+def test_voting_is_asked_for_by_its_own_field(
+    own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in server.openai_env("writer-70b").items():
+        monkeypatch.setenv(name, value)
+    server.answer_by(lambda request: "The anchor weighs 350 kg [1].")
+    with Refdesk(own_folder) as desk, serving(desk) as http:
+        counts = []
+        for voting in (True, False):
+            before = len(server.requests)
+            body = {"message": QUESTION, "ensemble_voting": voting, "enable_verification": False, "cache": False}
+            assert http.post("/api/chat", json=body).status_code == 200
+            counts.append(len(server.requests) - before)
+    assert counts[0] == counts[1] + 2, "three drafts instead of one"

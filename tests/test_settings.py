@@ -28,6 +28,9 @@ def test_every_seed_has_its_settings() -> None:
         "rag.top_k",
         "rag.similarity_threshold",
         "rag.use_hybrid_search",
+        "rag.query_expansion_enabled",
+        "rag.hyde_enabled",
+        "rag.knowledge_graph_enabled",
         "rag.verification_enabled",
         "rag.rrf_k",
         "cache.enabled",
@@ -81,7 +84,7 @@ def test_values_are_read_as_people_write_them(name: str, value: Any, kept: Any) 
         pytest.param("ingest.memory_limit_mb", 10, "must be at least 512, not 10", id="no_upper_limit"),
         pytest.param("rag.fusion", "magic", "must be convex or rrf", id="not_a_choice"),
         pytest.param("ingest.chunk_minimum", 250, "must rise", id="minimum_over_target"),
-        pytest.param("rag.hyde_enabled", True, "'rag.hyde_enabled' was removed: it did nothing", id="removed"),
+        pytest.param("answer.ensemble_voting", True, "was removed: it did nothing", id="removed"),
         pytest.param("answer.level", "Basic", "must be basic, standard, enhanced or maximum, not 'Basic'", id="case"),
     ],
 )

@@ -84,9 +84,9 @@ def test_what_was_removed_is_offered_nowhere() -> None:
 def test_a_settings_file_with_a_removed_name_is_opened_and_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lines = ["[settings]", '"rag.hyde_enabled" = true', '"rag.top_k" = 7']
+    lines = ["[settings]", '"answer.ensemble_voting" = true', '"rag.top_k" = 7']
     (tmp_path / "refdesk.toml").write_text("\n".join(lines))
     with caplog.at_level(logging.WARNING, "refdesk"), Refdesk(tmp_path) as desk:
         assert desk.settings.top_k == 7 and desk.settings.strategy == "auto"
         assert len(desk.parts.settings_store.notes) == 1
-    assert "'rag.hyde_enabled' was removed: it did nothing; it is ignored" in caplog.text
+    assert "'answer.ensemble_voting' was removed: it did nothing; it is ignored" in caplog.text

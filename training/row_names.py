@@ -66,8 +66,13 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("edgar", type=Path)
     parser.add_argument("--out", type=Path, default=ASSETS / NAMES_FILE)
+    parser.add_argument("--short", action="store_true", help="the short forms alone; the vectors stay as they are")
     given = parser.parse_args()
     groups = line_items(given.edgar)
+    if given.short:
+        with np.load(given.out) as kept:
+            np.savez_compressed(given.out, **({**kept} | {"short": packed_short(groups)}))
+        return
     kept = [group for number, group in enumerate(groups) if number % 5 != 4]
     held_back = [group for number, group in enumerate(groups) if number % 5 == 4]
     pool = sorted({*names_of_tables(given.data), *asked(given.data), *(name for group in groups for name in group)})
@@ -77,7 +82,41 @@ def main() -> None:
     names = Names(*learn_names(groups, [], pool))
     means = learn_means([*matches(held_back, tables, begun), *matches(kept, tables, names)])
     packed = np.frombuffer("\n".join(names.stems).encode(), np.uint8)
-    np.savez_compressed(given.out, stems=packed, vectors=names.vectors, means=means)
+    np.savez_compressed(given.out, stems=packed, vectors=names.vectors, means=means, short=packed_short(groups))
+
+
+def packed_short(groups: Sequence[Sequence[str]]) -> NDArray[np.uint8]:
+    """Short forms, each with the name that it stands for: "cogs\tcost of goods sold"."""
+    lines = (f"{short}\t{name}" for short, name in sorted(abbreviations(groups).items()))
+    return np.frombuffer("\n".join(lines).encode(), np.uint8)
+
+
+def abbreviations(groups: Sequence[Sequence[str]]) -> dict[str, str]:
+    """By each way to shorten the first name of a line item that name; what two of them share means neither.
+
+    "PP&E" is written "PPE" and "PPnE" too, and "expenses" is left out: "SG&A".
+    """
+    found: dict[str, set[str]] = defaultdict(set)
+    for title, *_ in groups:
+        words = re.findall(r"[a-z]+|&", title.replace(" and ", " & "))
+        while len(words) > 2 and words[-1] in ("net", "expense", "expenses", "total", "costs"):
+            words.pop()
+        own = [word for word in words if word != "&"]
+        if not 2 <= len(own) <= LONGEST_SHORTENED or any(word in ("in", "to", "with") for word in own):
+            continue
+        letters = "".join("&" if word == "&" else word[0] for word in words).strip("&")
+        if len(letters) > 2:
+            for short in {letters, letters.replace("&", "n"), letters.replace("&", "")}:
+                found[short].add(title)
+        for short in short_forms(title):
+            if short.endswith("ex"):
+                found[short].add(title)
+    vowels = frozenset("aeiou")
+    return {
+        short: min(names, key=len)
+        for short, names in found.items()
+        if len(short) > 2 and len({frozenset(terms(name)) for name in names}) == 1 and not vowels >= {*short}
+    }
 
 
 class Names:

@@ -7,6 +7,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from refdesk.document_names import name_words
 from refdesk.entities import Mention, Relation
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder, Index, Models, NoModels, Scored, TokenVectors
-from refdesk.records import LARGEST, Column, LibraryState, PageText, StoredTable
+from refdesk.records import LARGEST, MOST_CELLS, Column, LibraryState, PageText, StoredTable
 from refdesk.settings import Settings
 from refdesk.store_ports import ChunkStore, DocumentStore, GraphStore, TableStore, other_embedder
 from refdesk.summaries import ChunkSummary, NoSummaries, Summaries, SummaryStore, TreeNode, own_sentences
@@ -27,6 +28,9 @@ from refdesk.types import EVERYTHING, Access, Box, Chunk, Document, Hit, Method,
 
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
 SCOPES_KEPT = 64  # lists of documents remembered for one generation
+MOST_REPORT_CELLS = (
+    30_000  # of the tables of one document that are looked through for a figure; a long report has 15,000
+)
 SIMILAR_CHUNKS, SIMILAR_LOOKS = 20, 6  # chunks read at once for the words that resemble a misspelled one, how often
 ENDINGS, SHORTEST_STEM = (2, 3, 4), 4  # letters taken off a misspelled word, and left of it
 
@@ -200,6 +204,13 @@ class LibraryReader:
 
         found = sorted(self._tables.between(ranges), key=lambda table: (first_met(table), table.number))
         return self._tables.with_cells(found, LARGEST)
+
+    def document_tables(self, document_id: str) -> list[StoredTable]:
+        """The tables of one document with their cells, but for sheets and for what is beyond a long report's."""
+        small = [table for table in self._tables.of_document(document_id) if table.cell_count <= MOST_CELLS]
+        cells = accumulate(table.cell_count for table in small)
+        read = [table for table, count in zip(small, cells, strict=True) if count <= MOST_REPORT_CELLS]
+        return self._tables.with_cells(read)
 
     def row_names(self, document_id: str) -> list[str]:
         return self._tables.row_names(document_id)

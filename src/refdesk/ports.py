@@ -150,6 +150,9 @@ class Reader(Protocol):
     def name_vectors(self, names: Sequence[str]) -> NDArray[np.float32] | None:
         """A vector of length 1 for each; names that mean the same lie near one another. None where it cannot tell."""
 
+    def spelled(self, name: str) -> str:
+        """With the short forms that it knows as what they stand for: "COGS" as "cost of goods sold"."""
+
     def meant_row(self, name: str, rows: Sequence[str]) -> tuple[int, float]:
         """The row whose name is nearest to this one, and the chance that it is the row that is meant."""
 
@@ -167,6 +170,9 @@ class NoReader:
 
     def name_vectors(self, names: Sequence[str]) -> None:
         """It cannot tell."""
+
+    def spelled(self, name: str) -> str:
+        return name
 
     def meant_row(self, name: str, rows: Sequence[str]) -> tuple[int, float]:
         return 0, 0.0

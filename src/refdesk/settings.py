@@ -52,6 +52,17 @@ class Settings:
         "(documents first); auto by the question",
         choices=STRATEGIES,
     )
+    query_expansion_enabled: bool = _per_question(
+        "rag.query_expansion_enabled", False, "Also search for the question in other words (fusion beside the strategy)"
+    )
+    hyde_enabled: bool = _per_question(
+        "rag.hyde_enabled",
+        False,
+        "Also search for a passage that a model imagines, with other words (fusion, as above)",
+    )
+    knowledge_graph_enabled: bool = _per_question(
+        "rag.knowledge_graph_enabled", False, "Also follow what texts name (graph beside the strategy)"
+    )
     use_hybrid_search: bool = _per_question("rag.use_hybrid_search", True, "BM25 beside vectors; off is vectors alone")
     fusion: str = _per_question(
         "rag.fusion",
@@ -383,9 +394,7 @@ def specs() -> tuple[Spec, ...]:
 
 
 # Once offered, though they did nothing. A settings file that still has one must not stop the library from opening.
-REMOVED_SETTINGS = frozenset(
-    {"rag.query_expansion_enabled", "rag.hyde_enabled", "rag.knowledge_graph_enabled", "answer.ensemble_voting"}
-)
+REMOVED_SETTINGS = frozenset({"answer.ensemble_voting"})  # answer.drafts is what does it now
 REMOVED_VALUES: Mapping[str, frozenset[str]] = {}  # values of settings
 
 

@@ -35,20 +35,28 @@ from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.extract import is_fit_figure
-from refdesk.ask.formulas import formula_answer, formula_in, names_ratio
+from refdesk.ask.formulas import computed_answer, names_ratio
 from refdesk.ask.generate import NOTHING, general, unproved
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, doubted, judge, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped, no_picture, no_place
+from refdesk.ask.line_items import asks_over_time, asks_to_compute, over_time, with_named_figures
 from refdesk.ask.listing import summed_up
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, model_plan
 from refdesk.ask.plan import Budget, left_out, make_plan
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.side_by_side import side_by_side
-from refdesk.ask.table_answer import TablesRead, asks_for_figure, figure_answer, read_tables
+from refdesk.ask.table_answer import (
+    TablesRead,
+    asks_for_figure,
+    figure_answer,
+    read_tables,
+    series_answer,
+    why_no_table,
+)
 from refdesk.ask.table_question import with_named_rows
 from refdesk.ask.understand import understand
-from refdesk.ask.wording import NUMBER, other_language, wanted
+from refdesk.ask.wording import other_language, wanted
 from refdesk.ask.writing import Findings, read_and_write
 from refdesk.errors import AskError, RefdeskError
 from refdesk.library import LibraryReader
@@ -56,7 +64,6 @@ from refdesk.ports import Cache, Embedder, Models, NoReader, Reader, Reranker
 from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
-from refdesk.terms import terms
 from refdesk.trace import Trace, in_thread, is_able, run
 from refdesk.types import Box, Chunk, Document
 
@@ -153,7 +160,7 @@ async def answer_from(
     trace.passages = candidates(retrieved)
     relevance = await run(trace, "judge", judge, query, retrieved)
     retrieved = await _with_more(question, query, plan, retrieved, desk, trace)
-    tables = await _from_tables(query, plan, retrieved, relevance, desk, trace)
+    tables, retrieved = await _from_tables(query, plan, retrieved, relevance, desk, trace)
     doubt = _doubted(question, relevance, retrieved, desk.settings, keeper)
     found = None
     if not _is_looked_at(question, plan, retrieved):
@@ -179,20 +186,24 @@ def _is_looked_at(question: Question, plan: Plan, retrieved: Retrieved) -> bool:
 
 async def _from_tables(
     query: Query, plan: Plan, retrieved: Retrieved, relevance: Relevance, desk: AskPorts, trace: Trace
-) -> TablesRead:
-    """The cells that answer, where a table does; not from what is said of another thing than the one that is asked."""
-    found = TablesRead()
-    if (why := _why_no_table(query, retrieved, relevance)) is not None:
+) -> tuple[TablesRead, Retrieved]:
+    """The cells that answer, where a table does, and what was found on the way; not of another thing than is asked."""
+    found, may_rename = TablesRead(), asks_for_figure(query) and not names_ratio(query.fullest)
+    if (why := why_no_table(query, retrieved, relevance)) is not None:
         trace.skip("tables", why)
-        return found
+        return found, retrieved
     with trace.optional("tables", hits=len(retrieved.hits)) as stage:
         reader = desk.reader if plan.read else NoReader()
-        may_rename = asks_for_figure(query) and not names_ratio(query.fullest)
         found = await in_thread(read_tables, query, retrieved, desk.library, reader, may_rename)
         stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
     if not found.is_sure and (planned := await _planned(query, plan, retrieved, found, desk, trace)):
-        return TablesRead(planned, True, found.candidates)
-    return found
+        return TablesRead(planned, True, found.candidates), retrieved
+    if plan.read and asks_for_figure(query):
+        with trace.optional("line_items", chance=round(found.best.chance, 3) if found.best else 0.0) as stage:
+            asked = (query, retrieved, found, desk.library, desk.reader, may_rename)
+            found, retrieved = await in_thread(with_named_figures, *asked)
+            stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
+    return found, retrieved
 
 
 async def _with_more(
@@ -206,7 +217,7 @@ async def _with_more(
             library, by_model = desk.library, plan.use_llm
             retrieved = await in_thread(summed_up, query, retrieved, library, question.scope, for_model=by_model)
             stage.gave(sentences=len(retrieved.key_sentences))
-    elif plan.read and asks_for_figure(query) and _why_no_table(query, retrieved) is None:
+    elif plan.read and asks_for_figure(query) and why_no_table(query, retrieved) is None:
         with trace.optional("rows", hits=len(retrieved.considered)) as stage:
             asked = (query.fullest, query.vector, retrieved, question.scope, desk.library, desk.reader, desk.settings)
             retrieved = await in_thread(with_named_rows, *asked)
@@ -269,14 +280,19 @@ async def _computed(
     trace: Trace,
 ) -> Answer | None:
     """What a formula gives that the question defines, or names where no table has the figure itself."""
-    may_compute = plan.read and not plan.use_llm and (query.number >= NUMBER or asks_for_figure(query))
-    formula = formula_in(query.fullest) if may_compute else None
-    if formula is None or (not formula.is_defined and (tables.is_sure or tables.is_likely)):
+    if not plan.read or plan.use_llm or not asks_to_compute(query):
         return None
+    if asks_over_time(query):
+        with trace.optional("series", hits=len(retrieved.considered)) as stage:
+            series, retrieved = await in_thread(over_time, query, retrieved, desk.library, desk.reader)
+            stage.gave(figures=len(series))
+            if series:
+                return await in_thread(series_answer, answer, plan, retrieved, series, desk.library)
     found = None
-    with trace.optional("formula", figures=len({*formula.root.figures()})) as stage:
+    with trace.optional("formula", hits=len(retrieved.considered)) as stage:
         asked = (question.scope, desk.library, desk.embedder, desk.reader, desk.settings)
-        found = await in_thread(formula_answer, answer, plan, retrieved, formula, *asked)
+        is_known = tables.is_sure or tables.is_likely
+        found = await in_thread(computed_answer, answer, plan, query.fullest, is_known, retrieved, *asked)
         stage.gave(chance=found.confidence.score if found else 0.0)
     return found
 
@@ -292,17 +308,6 @@ async def _compared(
             found = await in_thread(side_by_side, *asked)
             stage.gave(attributes=len(found.claims) if found else 0)
     return found
-
-
-def _why_no_table(query: Query, retrieved: Retrieved, relevance: Relevance | None = None) -> str | None:
-    if query.intent == "summary":
-        return "a summary"
-    if wanted(query) == "steps":
-        return "no cell says how something is done"
-    missing = relevance.missing_names if relevance else ()
-    if any(not retrieved.named_otherwise.issuperset(terms(name)) for name in missing):
-        return "what the question names is not there"
-    return None
 
 
 async def _planned(

@@ -207,11 +207,21 @@ def wished_plan(
         use_llm=has_llm,
         verify=verify,
         reconcile=reconcile,
-        engines=engines(question.level, strategy) if settings.strategy == "auto" else (),
+        engines=_beside(question, strategy, settings),
         drafts=(settings.drafts or (DRAFTS if is_maximum else 1)) if has_llm else 1,
         thinking=thinking,
         skipped=tuple(_skipped(question, has_llm=has_llm, **named)),
     )
+
+
+def _beside(question: Question, strategy: Strategy, settings: Settings) -> tuple[Strategy, ...]:
+    """The engines of the level and those that are switched on, beside the one that was chosen."""
+    own = engines(question.level, strategy) if settings.strategy == "auto" else ()
+    switched = {
+        "fusion": settings.query_expansion_enabled or settings.hyde_enabled,
+        "graph": settings.knowledge_graph_enabled,
+    }
+    return tuple(dict.fromkeys((*own, *(name for name, is_on in switched.items() if is_on and name != strategy))))
 
 
 def _strategy(question: Question, query: Query, settings: Settings) -> Strategy:

@@ -53,7 +53,8 @@ SUREST = 0.98  # chance of a plan among several ways to say a question
 NEARLY = 0.5  # of the best chance, from which on another reading is named beside it
 Pair = tuple[float, float]
 CLAUSE = re.compile(r"[.;:]\s")
-_AT_END = re.compile(r"\b(?:at|as of|by)\b[\w\s-]{0,12}\bend\b", re.IGNORECASE)  # a day, though only its year is named
+# A day, though only its year is named.
+AT_END = re.compile(r"\b(?:at|as of|by)\b[\w\s-]{0,12}\bend\b|\byear[- ]end\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +313,7 @@ class _Asked:
         self.total = sum(self.weights.values()) or 1.0
         self.when, self.years = read_period(text), period_of(text).years
         self.of_when = frozenset(stem for start, end in spoken_periods(text) for stem in terms(text[start:end]))
-        self.asks_of_day = bool(self.when.end and not self.when.months) or _AT_END.search(text) is not None
+        self.asks_of_day = bool(self.when.end and not self.when.months) or AT_END.search(text) is not None
         self.says_percent = unit_of(text) == "%"
         self.named: Set[str] = frozenset()  # what it says of any document that is looked at: the company, the year
 

@@ -24,14 +24,14 @@ from refdesk.answer import (
 )
 from refdesk.ask.attest import PAGED
 from refdesk.ask.draft import EXTRACTIVE
-from refdesk.ask.judge import HIGH, level, related, sources
+from refdesk.ask.judge import HIGH, Relevance, level, related, sources
 from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of, read_cells
 from refdesk.ask.plans import described
 from refdesk.ask.sentences import asking_part
 from refdesk.ask.sheet_view import ColumnCells, RowSet
 from refdesk.ask.table_question import asking_clause
 from refdesk.ask.table_view import CellPlan, GroupedView, View
-from refdesk.ask.wording import NUMBER, meaning, read, said
+from refdesk.ask.wording import NUMBER, meaning, read, said, wanted
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader
 from refdesk.records import Path, StoredCell
@@ -45,7 +45,7 @@ MOST_CHUNKS = 24  # whose tables are looked at
 # 0011) .93 of the figures are right.
 SHOWN = 0.5
 SHOWN_AMONG_FEW = 0.35  # tables: the row of another one is seldom meant; of even contexts .5 right, .11 of the text's
-INSTEAD = 0.35  # of a refusal, where a number is asked for: half of such figures are right there
+INSTEAD = 0.3  # of a refusal, where a number is asked for: half of such figures are right there
 SUREST_AMONG_MANY = HIGH - 0.001  # whether the row of this table or of its neighbour is meant cannot be known for sure
 WORTH_DOUBT = 0.02  # chance of a figure that what the text says is not sure against
 LEAST = 0.2  # chance of a figure that is shown where the text gives something less likely
@@ -321,6 +321,23 @@ def asks_for_figure(query: Query) -> bool:
     return query.intent != "analytical" and asks.partition(" ")[0] in ("what", "how", "which")
 
 
+def asks_yes_or_no(query: Query) -> bool:
+    return not meaning(asking_clause(asking_part(query.fullest))).asks
+
+
+def why_no_table(query: Query, retrieved: Retrieved, relevance: Relevance | None = None) -> str | None:
+    """Why no cell can answer; None where one may."""
+    if query.intent == "summary":
+        return "a summary"
+    if wanted(query) == "steps":
+        return "no cell says how something is done"
+    clause = asking_clause(asking_part(query.fullest))  # "Answer in millions" names nothing
+    missing = [name for name in relevance.missing_names if name in clause] if relevance else []
+    if any(not retrieved.named_otherwise.issuperset(terms(name)) for name in missing):
+        return "what the question names is not there"
+    return None
+
+
 def read_tables(
     query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader, may_rename: bool
 ) -> TablesRead:
@@ -352,24 +369,22 @@ def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: Table
     told.add(found, what, f"{what.label}: {what.value}", what.formula)
     if other is not None and found.other is not None:
         told.add(found.other, other, said("also", answer.question).format(label=other.label, value=other.value))
-    score = round(found.chance, 3)
-    citations = tuple(told.citations)
-    return replace(
-        answer,
-        content=told.content,
-        short=what.value,
-        figures=tuple(told.figures),
-        claims=tuple(told.claims),
-        citations=citations,
-        sources=sources(citations, told.documents),
-        related_documents=related(retrieved, citations),
-        confidence=Confidence(score, level(score), AMBIGUOUS if other else "read from the cells of one table"),
-        sufficiency=Sufficiency(True, score),
-        notes=(*answer.notes, *_notes(found, what)),
-        strategy=plan.strategy,
-        model=EXTRACTIVE,
-        metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
-    )
+    reason = AMBIGUOUS if other else "read from the cells of one table"
+    told_answer = told.as_answer(answer, plan, what.value, found.chance, reason)
+    return replace(told_answer, notes=(*answer.notes, *_notes(found, what)))
+
+
+def series_answer(
+    answer: Answer, plan: Plan, retrieved: Retrieved, found: Sequence[TablePlan], library: LibraryReader
+) -> Answer:
+    """One figure after another, each with its time and its cell."""
+    told = _Told(retrieved, library)
+    for one in found:
+        what = reading(one)
+        told.add(one, what, f"{what.label}: {what.value}")
+    last = reading(found[-1])
+    chance = min(SUREST_AMONG_MANY, *(one.chance for one in found))
+    return told.as_answer(answer, plan, last.value, chance, "read from the cells of several tables")
 
 
 def _with_caption(what: FigureText, found: TablePlan) -> FigureText:
@@ -402,6 +417,24 @@ class _Told:
             chance = round(found.chance, 3)
             self.claims.append(Claim(line, start, len(self.content), (marker,), numbers, "supported", chance))
         self.documents[found.candidate.document.id] = found.candidate.document
+
+    def as_answer(self, answer: Answer, plan: Plan, short: str, chance: float, reason: str) -> Answer:
+        score, citations = round(chance, 3), tuple(self.citations)
+        return replace(
+            answer,
+            content=self.content,
+            short=short,
+            figures=tuple(self.figures),
+            claims=tuple(self.claims),
+            citations=citations,
+            sources=sources(citations, self.documents),
+            related_documents=related(self._retrieved, citations),
+            confidence=Confidence(score, level(score), reason),
+            sufficiency=Sufficiency(True, score),
+            strategy=plan.strategy,
+            model=EXTRACTIVE,
+            metrics={"chunks_retrieved": len(self._retrieved.hits), "context_characters": 0, "context_tokens": 0},
+        )
 
 
 def _notes(found: TablePlan, what: FigureText) -> Iterator[str]:

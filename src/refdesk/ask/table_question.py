@@ -58,7 +58,7 @@ _SOURCE = re.compile(r",? (?:as (?:\w{1,20}ed|shown|given|seen) (?:in|on|by)|acc
 _WRITTEN = re.compile(r" ?\((?:in|as) [^()]*\)", re.IGNORECASE)
 _PERCENT = re.compile(r"%|\bper ?cent", re.IGNORECASE)
 _CHANGE = re.compile(r"(?=\b(?:change|growth|increase|decrease)\b)", re.IGNORECASE)
-_QUARTER = re.compile(r"\bquarter(?:ly)?\b", re.IGNORECASE)
+QUARTER = re.compile(r"\bquarter(?:ly)?\b", re.IGNORECASE)
 _SHORT = re.compile(r"\b[A-Z](?:&?[A-Z]){1,5}\b")
 _WORD = re.compile(r"[^\W\d_]+|&")
 LONGEST_SHORT = 6  # words
@@ -102,9 +102,9 @@ def asked_forms(text: str, table: StoredTable, report: TablePeriod) -> list[Aske
         head = _head(table, columns or (), when.length)
         return [AskedForm(_with(clause, head) if head else clause, columns)]
     forms = [AskedForm(clause)]
-    if not spoken_periods(text) or _QUARTER.search(text):
+    if not spoken_periods(text) or QUARTER.search(text):
         newest = newest_columns(table)
-        head = _head(table, newest, 3 if _QUARTER.search(text) else 0)
+        head = _head(table, newest, 3 if QUARTER.search(text) else 0)
         if head and len(table.periods) > 1:
             forms.append(AskedForm(_with(clause, head), newest, is_assumed=True))
     return forms
@@ -262,6 +262,11 @@ def _trimmed(run: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
     return run
 
 
+def plain_name(label: str) -> str:
+    """Without footnote marks and what stands in parentheses."""
+    return " ".join(_ASIDE.sub("", without_marks(label)).split()).strip(" :.—–-")
+
+
 @lru_cache(maxsize=1024)
 def row_names(table: StoredTable) -> tuple[str, ...]:
     """The names of its rows that hold numbers, without what stands in parentheses."""
@@ -271,7 +276,7 @@ def row_names(table: StoredTable) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for path, texts in zip(grid.rows, grid.texts, strict=True):
         if path and any(cell_number(text) is not None for text in texts[1:]):
-            name = " ".join(_ASIDE.sub("", without_marks(path[-1])).split()).strip(" :.—–-")
+            name = plain_name(path[-1])
             if 2 < len(name) <= LONGEST_NAME and cell_number(name) is None:
                 found[name] = None
     return tuple(found)
@@ -346,6 +351,8 @@ def with_named_rows(
     for document_id in wanted[:MOST_DOCUMENTS]:
         known = document_words(documents[document_id], text)
         things = [clause[start:end] for start, end in things_asked(clause, known)]
+        short = [word for thing in things for word in thing.split() if reader.spelled(word) != word]
+        otherwise |= {stem for word in short for stem in terms(word)}
         names = library.row_names(document_id) if things else []
         for thing in things if names else ():
             said = frozenset(terms(thing))

@@ -343,11 +343,16 @@ class OnnxReader:
         return self._judge.plans(question, stated)
 
     def name_vectors(self, names: Sequence[str]) -> Floats:
-        return name_vectors(names, _learned_names(self._assets).words)
+        learned = _learned_names(self._assets)
+        return name_vectors([learned.spelled(name) for name in names], learned.words)
+
+    def spelled(self, name: str) -> str:
+        return _learned_names(self._assets).spelled(name)
 
     def meant_row(self, name: str, rows: Sequence[str]) -> tuple[int, float]:
         learned = _learned_names(self._assets)
-        best, features = row_features(name, rows, learned.words, _row_vectors(self._assets, tuple(rows)))
+        said = learned.spelled(name)
+        best, features = row_features(said, rows, learned.words, _row_vectors(self._assets, tuple(rows)))
         *weights, constant = learned.means.tolist()
         return best, float(1.0 / (1.0 + np.exp(-(np.dot(weights, features) + constant))))
 
@@ -379,13 +384,22 @@ class LearnedNames(NamedTuple):
 
     words: dict[str, Floats]
     means: Floats
+    short: dict[str, str]  # "cogs": "cost of goods sold"
+
+    def spelled(self, name: str) -> str:
+        """With its short forms spelled out."""
+        return _SHORT.sub(lambda match: self.short.get(match.group().lower(), match.group()), name)
+
+
+_SHORT = re.compile(r"[^\W\d_]+(?:&[^\W\d_]+)?")
 
 
 @cache
 def _learned_names(assets: Path) -> LearnedNames:
     with np.load(assets / NAMES_FILE) as kept:
         stems, vectors = kept["stems"].tobytes().decode().split("\n"), kept["vectors"].astype(np.float32)
-        return LearnedNames(dict(zip(stems, vectors, strict=True)), kept["means"])
+        short = dict(line.split("\t") for line in kept["short"].tobytes().decode().split("\n"))
+        return LearnedNames(dict(zip(stems, vectors, strict=True)), kept["means"], short)
 
 
 def name_vectors(names: Sequence[str], known: Mapping[str, Floats]) -> Floats:
