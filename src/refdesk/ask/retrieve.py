@@ -196,7 +196,9 @@ def _reranked(job: Retrieval, query: Query, hits: list[Hit], strengths: Mapping[
 async def _search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[EngineHits]:
     strategy = STRATEGIES.get(job.plan.strategy, STRATEGIES["hybrid"])
     ports = SearchPorts(job.library, job.embedder, job.settings, scope, k, job.models, job.trace, job.turns)
-    found = await with_engines(job.plan.engines, await strategy(query, ports), query, ports)
+    found = await strategy(query, ports)
+    if job.plan.engines:
+        found = await with_engines(job.plan.engines, found, query, ports)
     for one in found:
         job.chosen.update(hit.chunk.id for hit in one.hits if one.are_chosen)
         for summary in one.others:

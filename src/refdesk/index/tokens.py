@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,7 +149,8 @@ class TokenIndex:
         unfinished = self._folder / f"unfinished-tokens-{number}"
         shutil.rmtree(unfinished, ignore_errors=True)
         make_folder(unfinished)
-        for name, array in zip(FILES, (vectors, ids, chunks.reshape(-1, 2), projection), strict=True):
+        arrays: tuple[NDArray[Any], ...] = (vectors, ids, chunks.reshape(-1, 2), projection)
+        for name, array in zip(FILES, arrays, strict=True):
             np.save(unfinished / f"{name}.npy", array)
         (unfinished / "model.json").write_text(json.dumps({"model": model}), encoding="utf-8")
         unfinished.rename(self._folder / f"tokens-{number}")
