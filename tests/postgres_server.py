@@ -55,6 +55,7 @@ def template() -> str:
         if not Path(f"/proc/{left.removeprefix('library_')}").exists():  # of tests that were killed
             run(f"DROP DATABASE IF EXISTS {left} WITH (FORCE)")
     name = f"library_{os.getpid()}"
+    run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")  # of an earlier try that failed
     run(f"CREATE DATABASE {name}")
     open_server(Server(server().get_uri(database=name))).dispose()
     atexit.register(lambda: run(f"DROP DATABASE {name} WITH (FORCE)"))  # before the server is stopped

@@ -18,7 +18,7 @@ from library_samples import open_desk
 from redis_server import RedisServer, running_redis
 from refdesk.answer import Question, Turn, encode_answer
 from refdesk.ask.keep import cache_namespace, same_words
-from refdesk.redis_link import AGAIN_S, RedisLink
+from refdesk.redis_link import RedisLink
 from refdesk.settings import Settings
 from refdesk.store.cache import SqlCache
 from refdesk.store.database import BackgroundWriter, PreparedReader, open_database
@@ -499,13 +499,11 @@ def test_while_redis_is_away_answers_are_kept_in_sql(tmp_path: Path) -> None:
         here.cache.put(NAMESPACE, "before", unit(1), b"from Redis")
         redis.stop()
         assert here.cache.get(NAMESPACE, "before") is None and "Redis is away" in here.link.problem
-        began = time.monotonic()
         here.cache.put(NAMESPACE, "meanwhile", unit(1), b"from SQL")
         assert here.cache.get(NAMESPACE, "meanwhile") == b"from SQL"
         assert [one[0] for one in here.cache.nearest(NAMESPACE, unit(1), 3)] == ["meanwhile"]
         here.cache.clear()
         assert here.cache.get(NAMESPACE, "meanwhile") is None and here.cache.nearest(NAMESPACE, unit(1), 3) == []
-        assert time.monotonic() - began < AGAIN_S, "nobody waits for it"
         redis.start()
         until = time.monotonic() + 10
         while not here.link.is_there():

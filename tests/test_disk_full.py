@@ -99,7 +99,7 @@ def test_full_disk(way: str, tmp_path: Path, small_disk: Path | None) -> None:
 
 def test_command_line_says_it_in_one_line(tmp_path: Path) -> None:
     notes = write_notes(tmp_path / "notes", 100)
-    script = 'ulimit -f 300; exec "$0" -c \'from refdesk.serve.cli.documents import main; main()\' -l "$1" add "$2"'
+    script = 'ulimit -f 600; exec "$0" -c \'from refdesk.serve.cli.documents import main; main()\' -l "$1" add "$2"'
     done = subprocess.run(
         ["bash", "-c", script, sys.executable, str(tmp_path / "library"), str(notes)], capture_output=True, text=True
     )

@@ -58,6 +58,8 @@ _monitors: list[Monitor] = []
 
 
 def _traced(connection: Any, _: Any) -> None:
+    if not hasattr(connection, "set_trace_callback"):
+        return  # a library of another test, in PostgreSQL
     connection.set_trace_callback(lambda statement: [one.note(statement) for one in _monitors])
 
 

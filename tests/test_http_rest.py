@@ -165,7 +165,7 @@ def test_a_body_that_is_not_json(server: Server) -> None:
         ("/api/query", {"q": "x", "kind": "nope"}, "kind: should be 'text', 'table', 'list'"),
         ("/api/query", {"q": "x", "kind": ["text", "nope"]}, "kind.1: should be 'text', 'table', 'list'"),
         ("/api/query", {"q": "x", "collection": 5}, "collection: should be a text or a list"),
-        ("/api/query", {"q": "x", "mode": "x"}, "'general', 'quick', 'standard' or 'thorough'"),
+        ("/api/query", {"q": "x", "mode": "x"}, "'vision', 'quick', 'standard' or 'thorough'"),
         ("/api/query", {"q": "x", "top_k": "5"}, "top_k: should be a whole number"),
         ("/api/query", {"q": "x", "top_k": 0}, "top_k: should be greater than or equal to 1"),
         ("/api/query", {"q": 1, "cache": 1, "k": []}, "(and 2 more)"),

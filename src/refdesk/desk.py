@@ -412,15 +412,19 @@ class Refdesk(LibraryDesk):
         self._tidy()
         return count
 
-    def _tidy(self) -> None:
-        """After every change: the vectors are written anew where much has changed, and tokens kept where wanted."""
-        self._maintenance.compact()
+    def _tidy(self) -> bool:
+        """After every change: the vectors are written anew where much has changed, and tokens kept where wanted.
+
+        Gives whether the vectors were.
+        """
+        is_compacted = self._maintenance.compact()
         if self.settings.token_vectors or self.tokens.count:
             with self._writer.locked():
                 if self.settings.token_vectors:
                     self.tokens.sync()
                 else:
                     self.tokens.clear()
+        return is_compacted
 
     def on_wait(self, tell: Callable[[], None]) -> None:
         """Is told once when a change has to wait for another process."""

@@ -32,6 +32,7 @@ from refdesk.answer import (
     encode_answer,
 )
 from refdesk.ask.catalogue import answer_from_catalogue
+from refdesk.ask.changed_figures import asks_over_time, asks_to_compute, over_time
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.extract import is_fit_figure
@@ -39,7 +40,7 @@ from refdesk.ask.formulas import computed_answer, names_ratio
 from refdesk.ask.generate import NOTHING, general, unproved
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, doubted, judge, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped, no_picture, no_place
-from refdesk.ask.line_items import asks_over_time, asks_to_compute, over_time, with_named_figures
+from refdesk.ask.line_items import with_named_figures
 from refdesk.ask.listing import summed_up
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, model_plan
 from refdesk.ask.plan import Budget, left_out, make_plan

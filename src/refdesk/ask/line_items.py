@@ -29,8 +29,6 @@ from refdesk.ask.table_answer import (
     SHOWN,
     SUREST_AMONG_MANY,
     TablesRead,
-    asks_for_figure,
-    asks_yes_or_no,
     reading,
 )
 from refdesk.ask.table_question import (
@@ -43,7 +41,6 @@ from refdesk.ask.table_question import (
     things_asked,
 )
 from refdesk.ask.table_view import AskedWords, CellPlan, Selection
-from refdesk.ask.wording import NUMBER
 from refdesk.library import LibraryReader
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
@@ -86,6 +83,7 @@ REPORTS_KEPT = 8
 LEAST = 0.2  # chance of a figure that is considered at all
 PLANNED = 0.6  # of the chance of another plan, from which on the figure that is named is likelier
 MOST_FOUND = 8  # readings of a question that are looked at
+NO_NUMBER = 0.1  # chance that a number is asked for, below which none is shown: "what does it mean by billed business?"
 BESIDE = 0.6  # what a chance is multiplied by for each word that is said beside the name of the row
 
 
@@ -168,7 +166,7 @@ class Report:
         for item in self.items:
             for cell in item.cells:
                 if cell.period:
-                    own = _when(period_from(cell.period))
+                    own = when_of(period_from(cell.period))
                     self.newest[item.table.id] = max(self.newest[item.table.id], own)
         shares: dict[int, list[bool]] = defaultdict(list)
         for item in self.items:
@@ -236,7 +234,7 @@ class Report:
         columns = columns_of(item.table, wanted.when, self.period) if wanted.when.year else newest_columns(item.table)
         if not columns and not wanted.when.year:  # times stand in its rows
             newest = self.newest[item.table.id]
-            yield from (cell for cell in item.cells if not cell.period or _when(period_from(cell.period)) == newest)
+            yield from (cell for cell in item.cells if not cell.period or when_of(period_from(cell.period)) == newest)
             return
         for cell in item.cells:
             if columns:
@@ -321,6 +319,10 @@ def asked_by_name(
     names = frozenset(stem for stem in terms(capital) if len(stem) > SHORTEST_NAME) - known - WHOLE
     names &= held
     absent = frozenset(stem for stem in stems - held if is_absent(stem))
+    counted = frozenset(stem for thing in things if _COUNTED.match(thing) for stem in terms(thing))
+    called = frozenset(
+        stem for report in reports for item in report.items for stem in item.stems if len(item.stems) < 2
+    )
     best: list[ItemCell] = []
     for thing in dict.fromkeys((" ".join(_apart(things)), *things)):
         own = frozenset(terms(thing))
@@ -330,15 +332,21 @@ def asked_by_name(
         found = ranked(Wanted(thing, when, at_end, of_quarter), reports, vectors)
         found = [
             replace(
-                one, chance=one.chance * BESIDE ** len(beside - frozenset(terms(one.item.section)) - one.item.stems)
+                one, chance=one.chance * BESIDE ** (_strange(one.item, beside) + 2 * _strange(one.item, own & called))
             )
             for one in found
             if names <= one.item.stems | frozenset(terms(one.item.section))
             and (not absent or own.isdisjoint(one.item.stems))
+            and (not counted or not counted.isdisjoint(one.item.stems | one.item.around))
         ][:MOST_FOUND]
         if found and (not best or max(one.chance for one in found) > best[0].chance):
             best = sorted(found, key=lambda one: -one.chance)
     return best
+
+
+def _strange(item: LineItem, said: Set[str]) -> int:
+    """How many of these words neither the row nor its sections have."""
+    return len(said - item.stems - frozenset(terms(item.section)) - WHOLE)
 
 
 def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> str:
@@ -357,9 +365,9 @@ def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> s
     return clause
 
 
-_OF_CHANGE = re.compile(r"\byear[- ]over[- ]year\b|\bper ?cent\w*|%|\([^()]*\)", re.IGNORECASE)  # how it is told
 _PLACED = re.compile(r" (?:in|on|from|within) (?:(?:the|its|their) )?$", re.IGNORECASE)
-_HAS_BECOME = re.compile(r"^how (?:has|have)\b", re.IGNORECASE)
+_OWNER = re.compile(r"\b([A-Z][\w&.-]{0,40}(?: [A-Z][\w&.-]{0,40}){0,3})['’]s?\b")  # "Ortel's", "Ortel Works'"
+_COUNTED = re.compile(r"many ", re.IGNORECASE)  # "how many warehouses" is no number of anything else
 _NO_THING = re.compile(r"(?:much|many)|\d+-?\w{1,2}", re.IGNORECASE)  # "how much", "10-Q"
 
 
@@ -450,10 +458,13 @@ def with_named_figures(
     """
     text = asking_part(query.fullest)
     vectors = vectors_of(reader)
-    if vectors is None or len(named_times(text)) > 1:
+    if vectors is None or len(named_times(text)) > 1 or query.number < NO_NUMBER:
         return tables, retrieved
     reports = named_reports(text, retrieved, library)
-    found = asked_by_name(text, reports, vectors, None, absence(text, reports, library, reader))
+    is_absent = absence(text, reports, library, reader)
+    if _is_of_others(text, reports):
+        return tables, retrieved
+    found = asked_by_name(text, reports, vectors, None, is_absent)
     if not may_rename:
         said = frozenset(terms(text))
         found = [one for one in found if one.item.stems - WHOLE <= said]
@@ -475,6 +486,14 @@ def with_named_figures(
     is_likely = chance >= INSTEAD
     held = with_hits([one for one in (chosen, other) if one is not None], retrieved, library)
     return TablesRead(chosen, chance >= SHOWN, tables.candidates, is_likely), held
+
+
+def _is_of_others(text: str, reports: Sequence[Report]) -> bool:
+    """Is it the figure of somebody whom these reports, though they may speak of him, are not of?"""
+    owners = _OWNER.findall(asking_clause(text))
+    known = frozenset(stem for report in reports for stem in document_words(report.document, text))
+    rows = frozenset(stem for report in reports for item in report.items for stem in (*item.stems, *item.around))
+    return any((own := frozenset(terms(name))) and own.isdisjoint(known | rows) for name in owners)
 
 
 def absence(text: str, reports: Sequence[Report], library: LibraryReader, reader: Reader) -> Callable[[str], bool]:
@@ -515,64 +534,15 @@ def named_times(text: str) -> list[str]:
     spans = spoken_periods(text)
     widest = [one for one in spans if not any(other != one and _holds(other, one) for other in spans)]
     said = {str(when): text[slice(*span)] for span in widest if (when := read_period(text[slice(*span)])).year}
-    return sorted(said.values(), key=lambda words: _when(read_period(words)))
+    return sorted(said.values(), key=lambda words: when_of(read_period(words)))
 
 
 def _holds(span: tuple[int, int], other: tuple[int, int]) -> bool:
     return span[0] <= other[0] and other[1] <= span[1]
 
 
-def _when(period: TablePeriod) -> tuple[int, int, str]:
+def when_of(period: TablePeriod) -> tuple[int, int, str]:
     return period.year, period.quarter, period.end
-
-
-def changed_item(
-    text: str, retrieved: Retrieved, library: LibraryReader, reader: Reader
-) -> tuple[str, list[str]] | None:
-    """The row whose change between two times is asked for, by its name, and the times; None where none is likely."""
-    times, vectors = named_times(text), vectors_of(reader)
-    if len(times) != 2 or vectors is None:
-        return None
-    reports, plain = named_reports(text, retrieved, library), _OF_CHANGE.sub("", text)
-    absent = absence(text, reports, library, reader)
-    found = [asked_by_name(plain, reports, vectors, read_period(when), absent) for when in times]
-    chances = [{one.item.name: one.chance for one in reversed(own)} for own in found]
-    best = max(chances[0].keys() & chances[1].keys(), key=lambda name: chances[0][name] * chances[1][name], default="")
-    return (best, times) if best and min(own[best] for own in chances) >= LEAST else None
-
-
-def asks_to_compute(query: Query) -> bool:
-    """May a formula answer it? Yes or no only where it names a time: "has debt grown between 2021 and 2022?"."""
-    is_of_time = asks_yes_or_no(query) and bool(named_times(query.fullest))
-    return query.number >= NUMBER or asks_for_figure(query) or is_of_time
-
-
-def asks_over_time(query: Query) -> bool:
-    """Does it ask how a figure has become, and name no time?"""
-    text = asking_part(query.fullest)
-    is_so = asks_for_figure(query) and _HAS_BECOME.search(asking_clause(text)) is not None
-    return is_so and not named_times(text)
-
-
-def over_time(
-    query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader
-) -> tuple[list[TablePlan], Retrieved]:
-    """What a figure was in each of the reports, and what was found on the way to them."""
-    text, vectors = asking_part(query.fullest), vectors_of(reader)
-    if vectors is None:
-        return [], retrieved
-    found: dict[str, ItemCell] = {}
-    for report in named_reports(text, retrieved, library, are_all=True):
-        for one in asked_by_name(text, [report], vectors)[:1]:
-            known = found.get(one.cell.period)
-            if one.chance >= INSTEAD and one.cell.period and (known is None or one.chance > known.chance):
-                found[one.cell.period] = one
-    lengths = Counter(period_from(when).length for when in found)
-    usual = max(lengths, key=lambda length: lengths[length], default=0)
-    of_length = [one for when, one in found.items() if period_from(when).length == usual]
-    told = sorted(of_length, key=lambda one: _when(period_from(one.cell.period)))
-    plans = [plan for one in told if (plan := plan_of(one)) is not None]
-    return (plans, with_hits(plans, retrieved, library)) if len(plans) > 1 else ([], retrieved)
 
 
 def _value_of(plan: TablePlan) -> float | None:

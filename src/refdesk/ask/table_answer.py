@@ -45,7 +45,7 @@ MOST_CHUNKS = 24  # whose tables are looked at
 # 0011) .93 of the figures are right.
 SHOWN = 0.5
 SHOWN_AMONG_FEW = 0.35  # tables: the row of another one is seldom meant; of even contexts .5 right, .11 of the text's
-INSTEAD = 0.3  # of a refusal, where a number is asked for: half of such figures are right there
+INSTEAD = 0.35  # of a refusal, where a number is asked for: half of such figures are right there
 SUREST_AMONG_MANY = HIGH - 0.001  # whether the row of this table or of its neighbour is meant cannot be known for sure
 WORTH_DOUBT = 0.02  # chance of a figure that what the text says is not sure against
 LEAST = 0.2  # chance of a figure that is shown where the text gives something less likely

@@ -22,7 +22,7 @@ SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm":
 MEDIA_TYPES = {"markdown": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8"}
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~])")
 _LAST_MARKER = re.compile(r" \[\d{1,4}\]\Z")
-_MARKER = re.compile(r"\[(\d{1,4})\](?![^<]*>)")
+_MARKER = re.compile(r"<[^<>]{0,4000}>|\[(\d{1,4})\]")  # tags are passed over: an address may hold brackets
 _DOUBTS = {
     "partly": "only partly supported",
     "unsupported": "not supported by the documents",
@@ -78,7 +78,7 @@ def html(answer: Answer) -> str:
     known = {citation.marker for citation in answer.citations}
 
     def linked(found: re.Match[str]) -> str:
-        number = int(found[1])
+        number = int(found[1] or 0)
         return f'<a href="#source-{number}">[{number}]</a>' if number in known else found[0]
 
     sources = "".join(

@@ -1,0 +1,79 @@
+"""What has become of a figure? The line item whose change is asked for, or what it was in each of the reports."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from refdesk.answer import Query, Retrieved
+from refdesk.ask.line_items import (
+    ItemCell,
+    absence,
+    asked_by_name,
+    named_reports,
+    named_times,
+    plan_of,
+    vectors_of,
+    when_of,
+    with_hits,
+)
+from refdesk.ask.plan_choice import TablePlan
+from refdesk.ask.sentences import asking_part
+from refdesk.ask.table_answer import INSTEAD, SHOWN, asks_for_figure, asks_yes_or_no
+from refdesk.ask.table_question import asking_clause
+from refdesk.ask.wording import NUMBER
+from refdesk.library import LibraryReader
+from refdesk.ports import Reader
+from refdesk.tables import period_from, read_period
+
+_OF_CHANGE = re.compile(r"\byear[- ]over[- ]year\b|\bper ?cent\w*|%|\([^()]*\)", re.IGNORECASE)  # how it is told
+_HAS_BECOME = re.compile(r"^how (?:has|have)\b", re.IGNORECASE)
+
+
+def changed_item(
+    text: str, retrieved: Retrieved, library: LibraryReader, reader: Reader
+) -> tuple[str, list[str]] | None:
+    """The row whose change between two times is asked for, by its name, and the times; None where none is likely."""
+    times, vectors = named_times(text), vectors_of(reader)
+    if len(times) != 2 or vectors is None:
+        return None
+    reports, plain = named_reports(text, retrieved, library), _OF_CHANGE.sub("", text)
+    absent = absence(text, reports, library, reader)
+    found = [asked_by_name(plain, reports, vectors, read_period(when), absent) for when in times]
+    chances = [{one.item.name: one.chance for one in reversed(own)} for own in found]
+    best = max(chances[0].keys() & chances[1].keys(), key=lambda name: chances[0][name] * chances[1][name], default="")
+    return (best, times) if best and min(own[best] for own in chances) >= SHOWN else None
+
+
+def asks_to_compute(query: Query) -> bool:
+    """May a formula answer it? Yes or no only where it names a time: "has debt grown between 2021 and 2022?"."""
+    is_of_time = asks_yes_or_no(query) and bool(named_times(query.fullest))
+    return query.number >= NUMBER or asks_for_figure(query) or is_of_time
+
+
+def asks_over_time(query: Query) -> bool:
+    """Does it ask how a figure has become, and name no time?"""
+    text = asking_part(query.fullest)
+    is_so = asks_for_figure(query) and _HAS_BECOME.search(asking_clause(text)) is not None
+    return is_so and not named_times(text)
+
+
+def over_time(
+    query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader
+) -> tuple[list[TablePlan], Retrieved]:
+    """What a figure was in each of the reports, and what was found on the way to them."""
+    text, vectors = asking_part(query.fullest), vectors_of(reader)
+    if vectors is None:
+        return [], retrieved
+    found: dict[str, ItemCell] = {}
+    for report in named_reports(text, retrieved, library, are_all=True):
+        for one in asked_by_name(text, [report], vectors)[:1]:
+            known = found.get(one.cell.period)
+            if one.chance >= INSTEAD and one.cell.period and (known is None or one.chance > known.chance):
+                found[one.cell.period] = one
+    lengths = Counter(period_from(when).length for when in found)
+    usual = max(lengths, key=lambda length: lengths[length], default=0)
+    of_length = [one for when, one in found.items() if period_from(when).length == usual]
+    told = sorted(of_length, key=lambda one: when_of(period_from(one.cell.period)))
+    plans = [plan for one in told if (plan := plan_of(one)) is not None]
+    return (plans, with_hits(plans, retrieved, library)) if len(plans) > 1 else ([], retrieved)
