@@ -412,12 +412,12 @@ class Refdesk(LibraryDesk):
         self._tidy()
         return count
 
-    def _tidy(self) -> bool:
+    def _tidy(self, *, force: bool = False) -> bool:
         """After every change: the vectors are written anew where much has changed, and tokens kept where wanted.
 
         Gives whether the vectors were.
         """
-        is_compacted = self._maintenance.compact()
+        is_compacted = self._maintenance.compact(force=force)
         if self.settings.token_vectors or self.tokens.count:
             with self._writer.locked():
                 if self.settings.token_vectors:
