@@ -453,6 +453,8 @@ def with_named_figures(
     if vectors is None or len(named_times(text)) > 1:
         return tables, retrieved
     reports = named_reports(text, retrieved, library)
+    if not reports:
+        return tables, retrieved
     found = asked_by_name(text, reports, vectors, None, absence(text, reports, library, reader))
     if not may_rename:
         said = frozenset(terms(text))
@@ -534,6 +536,8 @@ def changed_item(
     if len(times) != 2 or vectors is None:
         return None
     reports, plain = named_reports(text, retrieved, library), _OF_CHANGE.sub("", text)
+    if not reports:
+        return None
     absent = absence(text, reports, library, reader)
     found = [asked_by_name(plain, reports, vectors, read_period(when), absent) for when in times]
     chances = [{one.item.name: one.chance for one in reversed(own)} for own in found]
