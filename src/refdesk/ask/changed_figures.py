@@ -38,6 +38,8 @@ def changed_item(
     if len(times) != 2 or vectors is None:
         return None
     reports, plain = named_reports(text, retrieved, library), _OF_CHANGE.sub("", text)
+    if not reports:
+        return None
     absent = absence(text, reports, library, reader)
     found = [asked_by_name(plain, reports, vectors, read_period(when), absent) for when in times]
     chances = [{one.item.name: one.chance for one in reversed(own)} for own in found]

@@ -461,9 +461,9 @@ def with_named_figures(
     if vectors is None or len(named_times(text)) > 1 or query.number < NO_NUMBER:
         return tables, retrieved
     reports = named_reports(text, retrieved, library)
-    is_absent = absence(text, reports, library, reader)
-    if _is_of_others(text, reports):
+    if not reports or _is_of_others(text, reports):
         return tables, retrieved
+    is_absent = absence(text, reports, library, reader)
     found = asked_by_name(text, reports, vectors, None, is_absent)
     if not may_rename:
         said = frozenset(terms(text))

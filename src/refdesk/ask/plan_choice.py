@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -184,7 +185,8 @@ def _row_read(plan: TablePlan) -> _RowRead | None:
     """None where it reads several rows, no number, or per cent."""
     grid, table = plan.grid.grid, plan.candidate.table
     used = _used(plan.candidate, plan.grid, plan.plan)
-    paths = {place: path for place, path in zip(grid.places, grid.rows, strict=True) if place in {c.row for c in used}}
+    rows = {cell.row: bisect_left(grid.places, cell.row) for cell in used}  # a sheet has 100,000 of them
+    paths = {row: grid.rows[at] for row, at in rows.items() if at < len(grid.places) and grid.places[at] == row}
     names = {frozenset(terms(path[-1])) for path in paths.values() if path}
     if len(names) != 1 or any(cell.unit == "%" for cell in used):
         return None
