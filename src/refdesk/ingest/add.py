@@ -413,7 +413,16 @@ class Intake:
         return {job.id for job in self._jobs.cancelled(self._worker)}
 
     def store(self, batch: Sequence[Finished]) -> list[NewDocument]:
-        """Makes documents visible; gives their attachments as further sources."""
+        """Makes documents visible; gives their attachments as further sources.
+
+        What was cancelled since it was last looked for is not: a small file is read in less than that time.
+        """
+        if any(one.source.job in self._taken for one in batch):
+            cancelled = {job.id for job in self._jobs.cancelled(self._worker)}
+            for one in batch:
+                if one.source.job in cancelled:
+                    self.put_down(one.source)
+            batch = [one for one in batch if one.source.job not in cancelled]
         self._write_begun()
         ready = []
         for one in batch:
