@@ -296,6 +296,8 @@ def test_signing_out_leaves_nothing_for_the_next_one(browser: Browser, tmp_path:
                 expect(page.get_by_label(BOX, exact=True)).to_have_value("")
                 page.get_by_label(BOX, exact=True).fill(typed or "What does my colleague earn?")
                 page.get_by_role("button", name="Sign out").click()
+                # A browser that is closed while it goes to another page may never be.
+                expect(page.get_by_label("Key")).to_be_visible()
 
 
 def test_a_server_that_stops_and_comes_back(browser: Browser, examples_folder: Path, tmp_path: Path) -> None:
