@@ -1,9 +1,11 @@
 """How fast is a library in PostgreSQL, does it find what the local one finds, and what does its graph miss?
 
-python -m benchmarks.postgres [--count 100000] [--rounds 200]      (a server of its own, or REFDESK_BENCH_DATABASE_URL)
+python -m benchmarks.postgres [--count 100000] [--rounds 200] [--files 1000] [--keep]
+    a server of its own, or REFDESK_BENCH_DATABASE_URL; --count 1000000 --keep goes on with the library that is there
 
-Vectors of the large library are real ones of the retrieval sets with noise (cosine .93 to the real one on average);
-questions are real questions with their own vectors.
+Vectors of the large library are those of every passage of the retrieval sets, then of every sentence of them, each
+once; when there are no more, they come again with noise (cosine .93 to the real one on average). Questions are real
+questions with their own vectors. Two workers add files from a queue, with vectors by chance: embedding is excluded.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import make_url
 
+from benchmarks.adding import added
 from benchmarks.common import CACHE, Figure, write
 from benchmarks.retrieval import agreement, library, questions
 from benchmarks.synthetic import CHUNKS_PER_DOCUMENT, DOCUMENTS_PER_BATCH, Source
@@ -28,11 +31,14 @@ from refdesk.types import Scope
 SET = "squad_dev11"
 NOISE = 0.4  # length of what is added to a vector of length 1
 K = 20
+RECALLED, PORTION = 100, 20_000  # questions whose nearest are compared; vectors looked at together
+# Of our own server, which would use 128 MB of any machine: what its documentation says of a small one.
+TUNED = {"shared_buffers": "2GB", "max_wal_size": "4GB"}
 WARM_UP = 20  # searches that are not counted
 
 
-def server_url(name: str) -> str:
-    """A new database, on the server that is named or on one of our own."""
+def server_url(name: str, *, keep: bool = False) -> str:
+    """A database on the server that is named or on one of our own; a new one unless it is to be kept."""
     import psycopg
 
     base = os.environ.get("REFDESK_BENCH_DATABASE_URL", "")
@@ -41,24 +47,37 @@ def server_url(name: str) -> str:
 
         folder = CACHE / "postgres"
         folder.mkdir(parents=True, exist_ok=True)
-        base = pgserver.get_server(folder).get_uri()
+        server = pgserver.get_server(folder)
+        base = server.get_uri()
+        with psycopg.connect(base, autocommit=True) as connection:
+            has_changed = connection.execute("SHOW shared_buffers").fetchone() != (TUNED["shared_buffers"],)
+            for setting, value in TUNED.items():
+                connection.execute(f"ALTER SYSTEM SET {setting} = '{value}'")  # type: ignore[arg-type]
+        if has_changed:
+            server.stop()
+            server.ensure_postgres_running()
     with psycopg.connect(base, autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")  # type: ignore[arg-type]
-        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
+        if not keep:
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")  # type: ignore[arg-type]
+        if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
+            connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
     return make_url(base).set(database=name).render_as_string(hide_password=False)
 
 
 class RealSource(Source):
-    """The documents of `Source`, with the vectors of real passages, moved a little."""
+    """The documents of `Source` with real vectors, each once as it is, and moved a little from then on."""
 
-    def __init__(self, real: np.ndarray) -> None:
-        super().__init__(real.shape[1])
-        self._real = real
+    def __init__(self, real: np.ndarray, given: int = 0) -> None:
+        super().__init__(real.shape[1], seed=7 + given)  # `given`: vectors that an earlier run has stored
+        self.real, self.given = real, given
 
     def vectors(self, count: int) -> np.ndarray:
-        chosen = self._real[self._numbers.integers(0, len(self._real), count)]
+        places = np.arange(self.given, self.given + count)
+        self.given += count
+        chosen = self.real[places % len(self.real)]
         noise = self._numbers.standard_normal(chosen.shape).astype(np.float32)
-        found = chosen + NOISE * noise / np.linalg.norm(noise, axis=1, keepdims=True)
+        length = NOISE * (places >= len(self.real))[:, None]
+        found = chosen + length * noise / np.linalg.norm(noise, axis=1, keepdims=True)
         return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
@@ -78,14 +97,20 @@ def cpu_seconds() -> float:
 
 
 def real_vectors() -> np.ndarray:
-    """Of every retrieval set that was embedded by this embedder."""
-    found = []
+    """Of every passage that was embedded for a benchmark, then of every sentence of them; none twice."""
+    passages, sentences = [], []
     for folder in sorted((CACHE / "retrieval").iterdir()):
         with Refdesk(folder, database="") as desk:
-            embedder = desk.parts.embedder
+            embedder, documents = desk.parts.embedder, desk.parts.documents
             if desk.state().space == embedder.name:
-                found.append(desk.parts.documents.vectors_after(embedder.name, 0, embedder.dimensions)[1])
-    return np.concatenate(found)
+                ids, vectors = documents.vectors_after(embedder.name, 0, embedder.dimensions)
+                passages.append(vectors)
+                held = documents.sentence_vectors(embedder.name, ids.tolist(), embedder.dimensions)
+                sentences += list(held.values())
+    single = np.unique(np.concatenate(sentences), axis=0).astype(np.float32)
+    np.random.default_rng(1).shuffle(single)
+    single /= np.maximum(1e-6, np.linalg.norm(single, axis=1, keepdims=True))
+    return np.concatenate([*passages, single])
 
 
 def compared(most: int) -> list[Figure]:
@@ -110,35 +135,61 @@ def compared(most: int) -> list[Figure]:
     ]
 
 
-def large(count: int, rounds: int) -> list[Figure]:
-    source = RealSource(real_vectors())
-    figures = [Figure("real vectors that the large library is made of", f"{len(source._real):,}")]
-    url = server_url("bench_large")
+def large(count: int, rounds: int, *, keep: bool) -> list[Figure]:
+    """With `keep`, the library of an earlier run is filled up, or taken as it is."""
+    name = f"bench_{count}"
+    url = server_url(name, keep=keep)
     with Refdesk(CACHE / "postgres-large", database=url) as desk:
-        stored, took, busy = 0, 0.0, 0.0
-        for number in range(0, count // CHUNKS_PER_DOCUMENT, DOCUMENTS_PER_BATCH):
-            batch = [source.document(one) for one in range(number, number + DOCUMENTS_PER_BATCH)]
-            began, used = time.perf_counter(), cpu_seconds()
-            desk.parts.writer.store(batch)
-            took, busy = took + time.perf_counter() - began, busy + cpu_seconds() - used
-            stored += len(batch) * CHUNKS_PER_DOCUMENT
-        rate = stored / took
-        figures.append(
-            Figure(f"adding {stored:,} chunks, vectors given", f"{rate:,.0f} chunks/s", "≥ 1,000", rate >= 1000)
-        )
-        said = f"{stored / busy:,.0f} chunks/s"
-        figures.append(Figure("the same for each second of a core, server and client together", said))
+        have = desk.counts()["chunks"]
+        real = real_vectors()
+        source = RealSource(real, have)
+        moved = max(0, count - len(real))
+        said = f"{len(real):,} passages and sentences, each once; {moved:,} moved"
+        figures = [Figure("vectors of the large library that are of real texts, as they are", said)]
+        figures += filled(desk, source, have, count) if have < count else []
         began = time.perf_counter()
-        desk.parts.compact(force=True)
-        figures.append(Figure("making the graph", f"{time.perf_counter() - began:.0f} s"))
-        figures += searched(desk, source, stored, rounds)
-        more = [source.document(10_000_000 + one) for one in range(DOCUMENTS_PER_BATCH)]
-        began, used = time.perf_counter(), cpu_seconds()
-        desk.parts.writer.store(more)
-        took, busy, count = time.perf_counter() - began, cpu_seconds() - used, len(more) * CHUNKS_PER_DOCUMENT
-        rate, said = count / took, f"{count / took:,.0f} chunks/s; {count / busy:,.0f} for a second of a core"
-        figures.append(Figure("adding 2,000 more beside the graph", said, "≥ 1,000", rate >= 1000))
+        if desk.parts.compact(force=have < count):
+            figures.append(Figure("making the graph", f"{time.perf_counter() - began:.0f} s"))
+        figures += searched(desk, source, count, rounds)
+        figures += sizes(url, count)
+        if not keep:
+            more = [source.document(10_000_000 + one) for one in range(DOCUMENTS_PER_BATCH)]
+            began, used = time.perf_counter(), cpu_seconds()
+            desk.parts.writer.store(more)
+            took, busy, came = time.perf_counter() - began, cpu_seconds() - used, len(more) * CHUNKS_PER_DOCUMENT
+            said = f"{came / took:,.0f} chunks/s; {came / busy:,.0f} for a second of a core"
+            figures.append(Figure("storing 2,000 more beside the graph, one writer", said))
     return figures
+
+
+def filled(desk: Refdesk, source: RealSource, have: int, count: int) -> list[Figure]:
+    took = busy = 0.0
+    for number in range(have // CHUNKS_PER_DOCUMENT, count // CHUNKS_PER_DOCUMENT, DOCUMENTS_PER_BATCH):
+        batch = [source.document(one) for one in range(number, number + DOCUMENTS_PER_BATCH)]
+        began, used = time.perf_counter(), cpu_seconds()
+        desk.parts.writer.store(batch)
+        took, busy = took + time.perf_counter() - began, busy + cpu_seconds() - used
+    stored = count - have
+    return [
+        Figure(f"storing {stored:,} chunks that are read and embedded, one writer", f"{stored / took:,.0f} chunks/s"),
+        Figure("the same for each second of a core, server and client together", f"{stored / busy:,.0f} chunks/s"),
+    ]
+
+
+def sizes(url: str, count: int) -> list[Figure]:
+    """What the server keeps for a million chunks, in gigabytes."""
+    import psycopg
+
+    asked = (
+        "SELECT relname, pg_table_size(oid) / 1e9, pg_indexes_size(oid) / 1e9 FROM pg_class WHERE relkind = 'r'"
+        " AND relnamespace = current_schema()::regnamespace ORDER BY pg_total_relation_size(oid) DESC LIMIT 5"
+    )
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(asked).fetchall()
+        (whole,) = connection.execute("SELECT pg_database_size(current_database()) / 1e9").fetchone() or (0,)
+    scale = 1_000_000 / count
+    said = "; ".join(f"{name} {scale * float(own):.2f} + {scale * float(of):.2f}" for name, own, of in rows)
+    return [Figure("GB for a million chunks; tables + their indexes", f"{scale * float(whole):.2f}: {said}")]
 
 
 def quantiles(call: Callable[[int], object], rounds: int) -> tuple[float, float, float]:
@@ -156,55 +207,74 @@ def quantiles(call: Callable[[int], object], rounds: int) -> tuple[float, float,
 
 def searched(desk: Refdesk, source: RealSource, count: int, rounds: int) -> list[Figure]:
     embedder, index = desk.parts.embedder, desk.parts.index
-    texts = source.questions[:: max(1, len(source.questions) // rounds)][:rounds]
-    vectors = [embedder.embed_query(text) for text in texts]
+    step = max(1, len(source.questions) // rounds)
 
-    def once(method: Any, scope: Scope) -> Any:
+    def once(method: Any, scope: Scope, turn: int) -> Any:
+        """Questions that nobody has asked before: postings of their words are remembered."""
+        texts = source.questions[turn::step][:rounds]
+        vectors = [embedder.embed_query(text) for text in texts]
         return lambda n: desk.search_vector(texts[n], lambda _: vectors[n], K, method, scope, desk.settings)
 
     figures = []
-    for method in ("bm25", "dense", "hybrid"):
-        used = cpu_seconds()
-        p10, p50, p95 = quantiles(once(method, Scope()), len(texts))
-        busy = 1000 * (cpu_seconds() - used) / (len(texts) + WARM_UP)
+    for turn, method in enumerate(("bm25", "dense", "hybrid")):
+        call, used = once(method, Scope(), turn), cpu_seconds()
+        p10, p50, p95 = quantiles(call, rounds)
+        busy = 1000 * (cpu_seconds() - used) / (rounds + WARM_UP)
         bar = 12.0 if method == "hybrid" and count <= 200_000 else 30.0 if method == "hybrid" else 0.0
         said = f"{count:,} chunks: {method} top {K}, hits with their text"
         met = p50 <= bar if bar else None
         found = f"p10 {p10:.2f}, p50 {p50:.2f}, p95 {p95:.2f} ms; {busy:.2f} ms of a core, server and client together"
         figures.append(Figure(said, found, f"p50 ≤ {bar:.0f} ms" if bar else "", met))
     part = Scope(collections=("part/3",))
-    p10, p50, p95 = quantiles(once("hybrid", part), len(texts))
+    p10, p50, p95 = quantiles(once("hybrid", part, 3), rounds)
     figures.append(
         Figure(f"{count:,} chunks: hybrid, a filter that leaves 5 %", f"p10 {p10:.2f}, p50 {p50:.2f}, p95 {p95:.2f} ms")
     )
-    ids, matrix = desk.parts.documents.vectors_after(embedder.name, 0, embedder.dimensions)
+    vectors = [embedder.embed_query(text) for text in source.questions[4::step][:RECALLED]]
     half = Scope(collections=tuple(f"part/{number}" for number in range(10)))
     for scope, said in ((Scope(), "no filter"), (part, "5 % left"), (half, "half left")):
-        allowed = np.isin(ids, desk.parts.documents.chunk_ids(scope))
-        total = 0.0
-        for vector in vectors[:100]:
-            cosines = np.where(allowed, matrix @ vector, -2.0)
-            truth = set(ids[np.argpartition(-cosines, K)[:K]].tolist())
-            total += len(truth & {i for i, _ in index.dense(vector, K, scope)}) / K
-        found = total / len(vectors[:100])
-        figures.append(Figure(f"{count:,} chunks: dense recall@{K}, {said}", f"{found:.4f}", "≥ .95", found >= 0.95))
+        truth = nearest(desk, vectors, scope)
+        found = [{i for i, _ in index.dense(vector, K, scope)} for vector in vectors]
+        recall = sum(len(one & other) for one, other in zip(truth, found, strict=True)) / K / len(truth)
+        figures.append(Figure(f"{count:,} chunks: dense recall@{K}, {said}", f"{recall:.4f}", "≥ .95", recall >= 0.95))
     return figures
+
+
+def nearest(desk: Refdesk, asked: Sequence[Any], scope: Scope) -> list[set[int]]:
+    """By looking at every vector, some at a time: a million of them take more memory than there may be."""
+    documents, space = desk.parts.documents, desk.parts.embedder.name
+    ids, questions = documents.chunk_ids(scope), np.array(asked).T
+    best = np.zeros((0, len(asked)), np.float32)
+    held = np.zeros((0, len(asked)), np.int64)
+    for start in range(0, len(ids), PORTION):
+        some = documents.vectors_of(space, ids[start : start + PORTION].tolist())
+        best = np.concatenate([best, np.array(list(some.values())) @ questions])
+        held = np.concatenate([held, np.repeat(np.array(list(some))[:, None], len(asked), axis=1)])
+        first = np.argpartition(-best, K, axis=0)[:K]
+        best, held = np.take_along_axis(best, first, axis=0), np.take_along_axis(held, first, axis=0)
+    return [set(column.tolist()) for column in held.T]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--files", type=int, default=1000, help="that two workers add; 0: none")
+    parser.add_argument("--keep", action="store_true", help="the large library alone, filled up and kept")
     options = parser.parse_args(arguments)
-    figures = compared(options.rounds) + large(options.count, options.rounds)
+    figures = [] if options.keep else compared(options.rounds)
+    if options.files and not options.keep:
+        clock = time.process_time
+        figures += added(server_url("bench_workers"), CACHE / "adding", options.files, lambda: cpu_seconds() - clock())
+    figures += large(options.count, options.rounds, keep=options.keep)
     load = os.getloadavg()[1]
     write(
-        "postgres",
+        f"postgres-{options.count}" if options.keep else "postgres",
         "A library in PostgreSQL",
         figures,
         [
             f"Load of the machine while this ran: {load:.1f} on {os.cpu_count()} cores.",
-            *(__doc__ or "").split("\n")[4:],
+            *(__doc__ or "").split("\n")[5:],
         ],
     )
 

@@ -43,6 +43,8 @@ def running_s3() -> Iterator[S3Server]:
     names = ("-master.port", "-volume.port", "-filer.port", "-s3.port")
     options = [f"{name}={port}" for name, port in zip(names, ports, strict=True)]
     options += ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3", "-volume.max=8", "-master.volumeSizeLimitMB=64"]
+    # Two more services have fixed ports unless they are switched off: a second server beside this one would not start.
+    options += ["-s3.port.iceberg=0", "-s3.port.lance=0"]
     with tempfile.TemporaryDirectory(prefix="refdesk-s3-", ignore_cleanup_errors=True) as folder:
         process = subprocess.Popen(
             [program, "server", f"-dir={folder}", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

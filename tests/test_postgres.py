@@ -31,6 +31,7 @@ from memory_desk import MemoryDesk
 from refdesk import Refdesk
 from refdesk.config import load_config
 from refdesk.errors import LibraryError, LibraryTooNew, UsageError
+from refdesk.index.postgres_tables import graph_condition
 from refdesk.store.database import PreparedReader, open_server
 from refdesk.store.jobs import SqlJobs
 from refdesk.store.postgres import Server
@@ -193,6 +194,61 @@ def test_the_graph_keeps_its_recall_under_filters(tmp_path: Path, url: str) -> N
                 assert np.mean(np.array(found) >= truth[-1] - 2e-3) >= 0.95
 
 
+def graphs(url: str) -> list[str]:
+    found = postgres_server.run("SELECT indexname FROM pg_indexes WHERE indexdef LIKE '%USING hnsw%'", url)
+    return sorted(name for (name,) in found)
+
+
+def test_a_graph_is_made_grows_and_is_made_anew_beside_searches(tmp_path: Path, url: str) -> None:
+    with open_desk(tmp_path / "library") as desk:
+        index, documents = desk.parts.index, desk.parts.documents
+        index.exact_below, index.scanned_at_most, index.tail_least = 100, 0, 10
+
+        def assert_all_found() -> None:
+            """By the graph and by the scan beside it, whatever the index believes of where one ends."""
+            ids, matrix = documents.vectors_after(desk.parts.embedder.name, 0, matrix_width)
+            for place in (0, len(ids) // 2, len(ids) - 1):
+                truth = np.sort(matrix @ matrix[place])[::-1][:10]
+                found = [score for _, score in index.dense(matrix[place], 10, Scope())]
+                assert np.mean(np.array(found) >= truth[-1] - 2e-3) >= 0.9
+
+        matrix_width = desk.parts.embedder.dimensions
+        desk.add_texts([(f"text {n}", words_of(n)) for n in range(200)])
+        (first,) = graphs(url)
+        assert_all_found()
+        desk.add_texts([(f"text {n}", words_of(n)) for n in range(200, 212)])
+        assert graphs(url) == [first], "it has grown"
+        ((grown,),) = postgres_server.run("SELECT count(*) FROM search_0_chunks WHERE in_graph", url)
+        assert grown >= 12
+        desk.remove("text 3")
+        desk.remove("text 205")
+        assert postgres_server.run("SELECT chunks, in_graph FROM search_indexes", url) == [(210, 210)]
+        assert_all_found()
+        before = index._corpus
+        import psycopg
+
+        with psycopg.connect(url) as reading:  # as a copy of the database does, for hours
+            reading.execute("SELECT count(*) FROM search_0_chunks")
+            desk.add_texts([(f"text {n}", words_of(n)) for n in range(300, 400)])
+            assert_all_found()
+            assert len(graphs(url)) == 2, "the old one cannot go now, and nobody waits for that"
+        index.refresh()
+        index._corpus, after = before, index._corpus  # as a process that has not looked since
+        assert_all_found()
+        index._corpus = after
+        desk.parts.compact(force=True)
+        (left,) = graphs(url)
+        assert left != first
+        table = "search_0_chunks WHERE " + graph_condition(after[3])
+        asked = f"'{[1.0] * matrix_width}'::halfvec"
+        plan = f"SET enable_seqscan = off; EXPLAIN SELECT 1 FROM {table} ORDER BY vector <=> {asked} LIMIT 5"
+        with psycopg.connect(url) as looking:
+            looking.execute("SET enable_seqscan = off")
+            explained = looking.execute(plan.partition("; ")[2]).fetchall()  # type: ignore[arg-type]
+        assert left in str(explained)
+        assert_repaired(desk)
+
+
 def test_a_lost_index_is_made_again(tmp_path: Path, url: str) -> None:
     with open_desk(tmp_path / "library") as desk:
         desk.add_texts([(f"text {n}", words_of(n)) for n in range(5)])
@@ -246,6 +302,36 @@ def test_doctor_says_where_it_is_kept(tmp_path: Path, url: str) -> None:
     assert said.startswith("PostgreSQL ") and "pgvector" in said and "own postings" in said
     with Refdesk(tmp_path / "other", database="") as desk:
         assert desk.check_database().text.startswith("SQLite in")
+
+
+# an older schema
+
+COLUMNS = """
+SELECT table_name, column_name, data_type, collation_name, is_nullable FROM information_schema.columns
+WHERE table_schema = 'public' AND table_name NOT LIKE 'search%' ORDER BY 1, 2
+"""
+
+
+def test_an_older_library_gets_the_columns_of_a_new_one(tmp_path: Path, url: str) -> None:
+    """Also the order of their texts, which a server has of its own where nobody says it."""
+    with open_desk(tmp_path / "library") as desk:
+        desk.add_text("board", "The Harbour Board met in Lisbon.")
+        new = postgres_server.run(COLUMNS, url)
+    for statement in (
+        "DROP TABLE tree_members, tree_nodes, written_summaries",
+        "ALTER TABLE entities DROP COLUMN key",
+        "ALTER TABLE relations DROP COLUMN subject_key, DROP COLUMN object_key, DROP COLUMN sentence",
+        "CREATE INDEX entities_by_name ON entities (name)",
+        "CREATE INDEX relations_by_subject ON relations (subject)",
+        "CREATE INDEX relations_by_object ON relations (object)",
+        "UPDATE alembic_version SET version_num = '0008'",
+    ):
+        postgres_server.run(statement, url)
+    with open_desk(tmp_path / "library") as desk:
+        assert postgres_server.run(COLUMNS, url) == new
+        keys = {key for (key,) in postgres_server.run("SELECT key FROM entities", url)}
+        assert "harbour board" in keys
+        assert_whole(desk)
 
 
 # two versions at a time

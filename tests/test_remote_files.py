@@ -115,6 +115,33 @@ def test_a_shared_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 # a whole library
 
 
+def test_a_backup_holds_what_is_in_s3_and_brings_it_back(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = a_pdf("The quay was built of oak in 1911.")
+    monkeypatch.setenv("REFDESK_FILES_URL", f"{address}/first")
+    with open_desk(tmp_path / "library") as desk:
+        hand_in(desk, "quay.pdf", data)
+        work_off(desk)
+        hand_in(desk, "later.md", b"The lamp is lit at dusk.")
+        said: list[str] = []
+        desk.backup(tmp_path / "whole.tar", on_damage=said.append)
+        assert not said
+        gone = desk.documents()[0].content_hash
+        desk.files.remove([gone])
+        desk.backup(tmp_path / "part.tar", on_damage=said.append)
+        assert said == ["quay.pdf is missing"]
+    for kept in (f"{address}/second", str(tmp_path / "shared"), ""):
+        monkeypatch.setenv("REFDESK_FILES_URL", kept)
+        again = tmp_path / f"again-{len(kept)}"
+        Refdesk.restore(tmp_path / "whole.tar", again)
+        with open_desk(again) as desk:
+            assert [one.outcome for one in work_off(desk)] == ["added"], "what waited is there too"
+            assert desk.files.path(gone).read_bytes() == data
+            assert all(one.well for one in (*desk.check(), *desk.check_files()))
+            assert bool(list((again / "files").glob("??/*"))) is not bool(kept)
+
+
 def a_pdf(text: str) -> bytes:
     target = io.BytesIO()
     page = Canvas(target)
@@ -132,8 +159,6 @@ def test_a_library_whose_files_are_in_s3(address: str, tmp_path: Path, monkeypat
         assert [one.outcome for one in work_off(desk)] == ["added"]
         assert all(one.well for one in (*desk.check(), *desk.check_files()))
         assert not list((tmp_path / "library" / "files").glob("??/*"))
-        with pytest.raises(UsageError, match="a backup holds those of its folder"):
-            desk.backup(tmp_path / "backup.tar")
     for copies in ("copies", "renders", "waiting"):
         for path in sorted((tmp_path / "library" / copies).rglob("*"), reverse=True):
             path.unlink() if path.is_file() else path.rmdir()

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
@@ -18,14 +17,12 @@ import pytest
 import postgres_server
 import upload_samples
 from conftest import REFDESK
+from embedding_endpoint import Reply, running_endpoint
 from http_server import served
 from library_samples import open_desk, wait_until
 from refdesk import Refdesk
 from refdesk.errors import ProviderUnavailable
-from refdesk.ingest import runs
 from refdesk.ingest.runs import FIRST_WAIT_S, MOST_TAKEN, later
-from refdesk.ingest.worker import Preparer
-from refdesk.ingest.workers import InProcess, PrepareTask
 from refdesk.records import LOCAL
 from refdesk.serve.uploads import Uploads
 from refdesk.serve.worker import STUCK_S, UploadWorker, batch, tell_health
@@ -158,44 +155,25 @@ def test_who_is_told_to_stop_is_not_held_against_a_document(desk: Refdesk) -> No
 # another try
 
 
-def test_what_failed_elsewhere_is_tried_again_later(desk: Refdesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The endpoint of an embedder was away; nobody has to upload anything again."""
-    monkeypatch.setattr(runs, "FIRST_WAIT_S", 1.0)
-    away = [True]
-    embed = desk.parts.embedder.embed_chunks
-
-    def embed_when_there(chunks: Any) -> Any:
-        if away[0]:
-            raise ProviderUnavailable("the embedder does not answer")
-        return embed(chunks)
-
-    monkeypatch.setattr("refdesk.ingest.add.worker_pool", _in_process(desk.parts.embedder, embed_when_there))
-    hand_in(desk, "note.md", b"The lamp was lit at dusk.")
-    work_off(desk)
-    (job,) = desk.jobs.all().values()
-    assert (job.status, job.worker, job.attempts) == ("pending", "", 1) and "does not answer" in job.reason
-    assert not job.is_due and job.lease_until - time.time() < 1.3
-    away[0] = False
-    with workers(desk, 1):
-        assert finished(desk)["note.md"].status == "ready"
-    (job,) = desk.jobs.all().values()
-    assert job.attempts == 2 and job.reason == "" and [one.status for one in desk.documents()] == ["ready"]
-
-
-def _in_process(embedder: Any, embed: Any) -> Any:
-    def pool(setup: Any, _: Any) -> Any:
-        preparer = Preparer(setup.settings, embedder)
-        found: Any = InProcess(
-            lambda task: (
-                preparer.prepare(task, lambda done, total: None)
-                if isinstance(task, PrepareTask)
-                else embed(task.chunks)
-            )
-        )
-        found.close = lambda: None
-        return found
-
-    return pool
+def test_what_failed_elsewhere_is_tried_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The endpoint of an embedder is away; nobody has to upload anything again."""
+    with running_endpoint() as endpoint:
+        monkeypatch.setenv("REFDESK_EMBEDDER", "openai:some-model")
+        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "secret-key")
+        with open_desk(tmp_path / "library") as desk:
+            desk.add_text("first.md", "The quay is long.")  # the endpoint is there, and its vectors are known
+            endpoint.script = [Reply(503, b'{"error": {"message": "out for lunch"}}')] * 3  # as often as it is tried
+            hand_in(desk, "note.md", b"The lamp was lit at dusk.")
+            work_off(desk)
+            (job,) = desk.jobs.all().values()
+            assert (job.status, job.worker, job.attempts) == ("pending", "", 1) and "out for lunch" in job.reason
+            assert not job.is_due and job.lease_until - time.time() <= 1.25 * FIRST_WAIT_S
+            with workers(desk, 1):
+                assert finished(desk)["note.md"].status == "ready"
+            (job,) = desk.jobs.all().values()
+            assert job.attempts == 2 and job.reason == ""
+            assert [one.status for one in desk.documents()] == ["ready", "ready"]
 
 
 def test_each_wait_is_longer_than_the_one_before() -> None:

@@ -532,6 +532,9 @@ class Files(Protocol):
     def stage(self, job_id: str, file: IO[bytes]) -> str:
         """From here on the bytes survive a kill and a power cut; gives their hash. `file` may be closed already."""
 
+    def restage(self, job_id: str, file: Path) -> None:
+        """Keeps what a backup held, under the id of its job."""
+
     def staged(self, job_id: str) -> Path:
         """Where the bytes of a job wait; they need not be there."""
 

@@ -9,7 +9,7 @@ import sqlite3
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,6 +19,8 @@ from filelock import FileLock, Timeout
 
 from refdesk.config import DATABASE, FILE, close_to_others, explain, library_files, make_folder, opener, sync_folder
 from refdesk.errors import LibraryBusy, LibraryDamaged, RefdeskError, UsageError
+from refdesk.files.local import LocalFiles
+from refdesk.store_ports import Files
 
 # A backup takes the place of a library in steps that the next start finishes or undoes, whoever is killed when.
 
@@ -127,13 +129,20 @@ _LEFTOVER = ".backup-"
 _KEPT = ("files", "refdesk.toml")  # indexes and page images are made again from these
 
 
-def backup(folder: Path, target: Path, copy_database: Callable[[Path], None], on_copy: Callable[[Path], None]) -> Path:
+def backup(
+    folder: Path,
+    target: Path,
+    copy_database: Callable[[Path], None],
+    on_copy: Callable[[Path], None],
+    fetch: Callable[[Path], None] | None = None,
+) -> Path:
     """Writes a tar file: SQLite's online copy of the database, the originals and the uploads that it names, then a mark
     of the end. `on_copy` is told where all of it lies before it is packed: a backup without a file that is missing or
     altered is better than none.
 
     Copy and originals are of one moment: a writer waits while the database is copied and the files are linked, and
-    not while they are packed. Readers never wait.
+    not while they are packed. Readers never wait. Where the files lie elsewhere, `fetch` brings those that the copy
+    names, and nobody waits for that: what is removed meanwhile is missing, and said to be.
     """
     target = target.absolute()
     building = target.with_name(target.name + ".building")
@@ -144,8 +153,10 @@ def backup(folder: Path, target: Path, copy_database: Callable[[Path], None], on
             place = Path(name)
             with writer_lock(folder):
                 copy_database(place / DATABASE)
-                for kept in _KEPT:
+                for kept in _KEPT if fetch is None else _KEPT[1:]:
                     _link(folder / kept, place / kept)
+            if fetch is not None:
+                fetch(place)
             on_copy(place)
             (place / _END).touch()
             building.unlink(missing_ok=True)
@@ -161,6 +172,32 @@ def backup(folder: Path, target: Path, copy_database: Callable[[Path], None], on
         building.unlink(missing_ok=True)
         raise explain(error, target) from error
     return target
+
+
+def fetch_files(files: Files, into: Path, hashes: Collection[str], uploads: Collection[str]) -> None:
+    """Originals and uploads out of wherever they are kept, into a folder as a library has one."""
+    for content_hash in hashes:
+        _copy(files.path(content_hash), into / content_hash[:2] / content_hash)
+    for job_id in uploads:
+        _copy(files.staged(job_id), into / "waiting" / job_id)
+
+
+def _copy(path: Path, target: Path) -> None:
+    if path.is_file():  # else it is missing, which is said of the whole copy
+        make_folder(target.parent)
+        shutil.copyfile(path, target)
+
+
+def hand_over(folder: Path, files: Files) -> None:
+    """What a backup brought into the library's folder goes to where its files are kept from now on."""
+    if isinstance(files, LocalFiles) and files.files.samefile(folder / "files"):
+        return
+    for path in (folder / "files").glob("??/*"):
+        if not files.has(path.name):
+            files.put(path.read_bytes())
+    for path in (folder / "files" / "waiting").glob("*"):
+        files.restage(path.name, path)
+    shutil.rmtree(folder / "files")
 
 
 def _link(path: Path, into: Path) -> None:

@@ -115,6 +115,10 @@ class LocalFiles:
             raise explain(error, part) from error
         return content_hash
 
+    def restage(self, job_id: str, file: Path) -> None:
+        make_folder(self.waiting)
+        shutil.copyfile(file, self.staged(job_id))
+
     def staged(self, job_id: str) -> Path:
         return self.waiting / job_id
 
@@ -236,6 +240,9 @@ class MemoryFiles:
         file.close()
         self.staged(f"{job_id}.part").replace(self.staged(job_id))
         return hash_file(self.staged(job_id))
+
+    def restage(self, job_id: str, file: Path) -> None:
+        self.staged(job_id).write_bytes(file.read_bytes())
 
     def staged(self, job_id: str) -> Path:
         return Path(self._folder.name, f"job-{job_id}")

@@ -138,6 +138,9 @@ class RemoteFiles:
             here.unlink(missing_ok=True)
         return content_hash
 
+    def restage(self, job_id: str, file: Path) -> None:
+        self._ask(lambda: self._system.put_file(str(file), self._name("waiting", job_id)))
+
     def staged(self, job_id: str) -> Path:
         copy = self._near_waiting / job_id
         if not copy.is_file() and (new := self._downloaded(self._name("waiting", job_id))) is not None:

@@ -223,11 +223,15 @@ class Intake:
 
     def _take_in(self, sources: list[NewDocument]) -> None:
         self._writer.register([s.document for s in sources], [s.modified for s in sources], self._worker)
-        pool = worker_pool(self._setup, lambda task: self._embedder.embed_chunks(task.chunks))
+        assert self._run is not None
+        embed = self._embedder.embed_chunks
+        pool = self._run.pool.take(self._setup, lambda: worker_pool(self._setup, lambda task: embed(task.chunks)))
         try:
             self._pipeline(pool).run(sources)
-        finally:
-            pool.close()
+        except BaseException:
+            pool.close()  # some of it may still be at what nobody waits for
+            raise
+        self._run.pool.keep(pool)
 
     def _give_up(self, error: BaseException) -> None:
         """Jobs that are not finished: files are nobody's any more, uploads have failed or are free for the next run."""

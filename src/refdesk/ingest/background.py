@@ -10,22 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from refdesk.errors import RefdeskError, UsageError
 from refdesk.ingest.summarise import Summariser, SummaryCost, summary_cost
 from refdesk.ingest.tree import clusters_of, tree_of
-from refdesk.ports import Embedder, Models
+from refdesk.ingest.tree_summaries import TreeSummariser, tree_cost
+from refdesk.ports import LLM, Embedder, Models
 from refdesk.store_ports import ChunkStore, DocumentStore, Jobs
-from refdesk.summaries import CLUSTER, DOCUMENT, SummaryStore
+from refdesk.summaries import CLUSTER, DOCUMENT, SECTION, SummaryStore, TreeNode
 from refdesk.types import BACKGROUND, UNFINISHED, Chunk, Document, Job, JobKind, Scope
 
 TELL_S = 0.25  # how often progress is written down, and a cancellation looked for
 Tell = Callable[[Job], None]
 
-NAMES: dict[JobKind, str] = {"summaries": "Summaries", "tree": "Tree"}
+NAMES: dict[JobKind, str] = {"summaries": "Summaries", "tree": "Tree", "tree_summaries": "Summaries of the tree"}
+NO_MODEL = ("no model is named that could write summaries", "name one: REFDESK_LLM_SUMMARISER")
 
 
 class Cancelled(Exception):
@@ -45,11 +47,16 @@ class BackgroundPorts:
     close: Callable[[], Any]  # what the event loop of a job has kept open
 
 
-def cost_of(ports: BackgroundPorts, scope: Scope) -> SummaryCost:
-    """How many chunks have no summary by a model yet, and what one for each would cost."""
+def _summariser(ports: BackgroundPorts) -> LLM:
     model = ports.models().role("summariser")
     if model is None:
-        raise UsageError("no model is named that could write summaries", hint="name one: REFDESK_LLM_SUMMARISER")
+        raise UsageError(NO_MODEL[0], hint=NO_MODEL[1])
+    return model
+
+
+def cost_of(ports: BackgroundPorts, scope: Scope) -> SummaryCost:
+    """How many chunks have no summary by a model yet, and what one for each would cost."""
+    model = _summariser(ports)
     return summary_cost(model.name, [chunk for _, own in _unwritten(ports, scope) for chunk in own])
 
 
@@ -64,11 +71,40 @@ def _unwritten(ports: BackgroundPorts, scope: Scope) -> list[tuple[Document, lis
     return found
 
 
+def tree_cost_of(ports: BackgroundPorts, scope: Scope) -> SummaryCost:
+    """How many sections and documents have no summary by a model yet, and what one for each would cost."""
+    model, nodes, chunks = _summariser(ports), list[TreeNode](), list[Chunk]()
+    for document in ports.documents.documents(scope, "ready"):
+        own = ports.chunks.chunks_of(document.id)
+        have = _nodes(ports, document) or tree_of(document, own, _vectors(ports, own))
+        if left := [node for node in have if not node.model]:
+            nodes, chunks = [*nodes, *left], [*chunks, *own]
+    return tree_cost(model.name, nodes, chunks)
+
+
+def _nodes(ports: BackgroundPorts, document: Document) -> list[TreeNode]:
+    """The sections of a document, then the document; none where no tree was built."""
+    space = ports.embedder.name
+    return [node for level in (SECTION, DOCUMENT) for node in ports.summaries.nodes(space, level, [document.id])]
+
+
+def _vectors(ports: BackgroundPorts, chunks: Sequence[Chunk]) -> Mapping[int, Any]:
+    embedder = ports.embedder
+    return ports.chunks.sentence_vectors(embedder.name, [chunk.id for chunk in chunks], embedder.dimensions)
+
+
 class Background:
     """The jobs of one run."""
 
-    def __init__(self, ports: BackgroundPorts, worker: str, on_progress: Tell, check: Callable[[], None]) -> None:
-        self._ports, self._worker = ports, worker
+    def __init__(
+        self,
+        ports: BackgroundPorts,
+        worker: str,
+        on_progress: Tell,
+        check: Callable[[], None],
+        tell_s: float = TELL_S,
+    ) -> None:
+        self._ports, self._worker, self._tell_s = ports, worker, tell_s
         self._on_progress, self._check = on_progress, check
         self._told = 0.0
 
@@ -86,7 +122,9 @@ class Background:
             return None
         (job,) = taken
         try:
-            done = self._tree(job) if job.kind == "tree" else asyncio.run(self._summaries(job))
+            done = self._tree(job) if job.kind != "summaries" else asyncio.run(self._summaries(job))
+            if job.kind == "tree_summaries":
+                done = asyncio.run(self._tree_summaries(done))
             return self._end(replace(done, status="ready", outcome="added"))
         except Cancelled:
             self._ports.jobs.remove([job.id])
@@ -105,7 +143,7 @@ class Background:
 
     def _progress(self, job: Job, *, is_last: bool = False) -> Job:
         """Written down a few times a second; looks whether the job is still wanted."""
-        if not is_last and time.monotonic() - self._told < TELL_S:
+        if not is_last and time.monotonic() - self._told < self._tell_s:
             return job
         self._told = time.monotonic()
         self._check()
@@ -126,14 +164,13 @@ class Background:
         job = self._progress(_begun(job, sum(one.chunk_count for one in missing)), is_last=True)
         for document in missing:
             chunks = ports.chunks.chunks_of(document.id)
-            rows = ports.chunks.sentence_vectors(space, [chunk.id for chunk in chunks], ports.embedder.dimensions)
-            ports.summaries.put_nodes(document, space, tree_of(document, chunks, rows))
+            ports.summaries.put_nodes(document, space, tree_of(document, chunks, _vectors(ports, chunks)))
             job = self._progress(replace(job, chunks_done=job.chunks_done + document.chunk_count))
         self._clusters(documents)
         return replace(job, chunks_done=job.chunks_total)
 
-    def _clusters(self, documents: Sequence[Document]) -> None:
-        """Of each collection whose clusters do not hold just the documents that are there."""
+    def _clusters(self, documents: Sequence[Document], *, is_new: bool = False) -> None:
+        """Of each collection whose clusters do not hold just the documents that are there; `is_new`: of all."""
         ports, space = self._ports, self._ports.embedder.name
         nodes = {node.document_id: node for node in ports.summaries.nodes(space, DOCUMENT)}
         held: dict[str, set[str]] = {}
@@ -144,17 +181,14 @@ class Background:
             if document.id in nodes:
                 by_collection.setdefault(document.collection, []).append(document.id)
         for collection, ids in by_collection.items():
-            if len(ids) > 1 and held.get(collection, set()) != set(ids):
+            if len(ids) > 1 and (is_new or held.get(collection, set()) != set(ids)):
                 self._check()
                 ports.summaries.put_clusters(collection, space, clusters_of(collection, [nodes[one] for one in ids]))
 
     # summaries by a model
 
     async def _summaries(self, job: Job) -> Job:
-        ports = self._ports
-        model = ports.models().role("summariser")
-        if model is None:
-            raise UsageError("no model is named that could write summaries", hint="name one: REFDESK_LLM_SUMMARISER")
+        ports, model = self._ports, _summariser(self._ports)
         left = _unwritten(ports, _scope(job))
         job = self._progress(_begun(job, sum(len(own) for _, own in left)), is_last=True)
         summariser = Summariser(model, ports.embedder)
@@ -167,6 +201,24 @@ class Background:
                     job = self._progress(replace(job, chunks_done=job.chunks_done + len(batch)))
         finally:
             await ports.close()
+        return replace(job, reason=summariser.said)
+
+    async def _tree_summaries(self, job: Job) -> Job:
+        """Has a model sum up what the tree quotes, document by document, then groups the documents anew."""
+        ports, summariser = self._ports, TreeSummariser(_summariser(self._ports), self._ports.embedder)
+        documents = ports.documents.documents(_scope(job), "ready")
+        every = {document.id: _nodes(ports, document) for document in documents}
+        left = [one for one in documents if any(not node.model for node in every[one.id])]
+        job = self._progress(_begun(job, sum(len(every[one.id]) for one in left)), is_last=True)
+        try:
+            for document in left:
+                written = await summariser.write(document, every[document.id], ports.chunks.chunks_of(document.id))
+                ports.summaries.put_nodes(document, ports.embedder.name, written)
+                job = self._progress(replace(job, chunks_done=job.chunks_done + len(written)))
+        finally:
+            await ports.close()
+        if left:
+            self._clusters(documents, is_new=True)
         return replace(job, reason=summariser.said)
 
 

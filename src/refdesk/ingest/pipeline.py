@@ -193,7 +193,7 @@ def _nearer(told: float, true: float, passed: float) -> float:
 
 EMBED_BATCH = 32  # chunks of one embed task: about a second of one core
 BACKLOG = 1024  # chunks waiting to be embedded, above which no further document is parsed
-FLUSH_CHUNKS = 256  # chunks that are written in one go …
+FLUSH_CHUNKS = 512  # chunks that are written in one go …
 FLUSH_SECONDS = 1.0  # … or what has come together in this time
 EMBED_TIME_LIMIT_S = 600.0
 _TICK_S = 0.2

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from refdesk.errors import DiskFull, LibraryError, ModelError, RefdeskError
 from refdesk.store_ports import Files, Jobs
@@ -20,10 +21,45 @@ PARKED = "it is kept; try it again when there is more memory, or split it"
 BEAT_S = 15.0  # a quarter of the lease
 
 
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+_Pool = TypeVar("_Pool", bound=_Closable)
+
+
+class KeptPool:
+    """The processes that parse, kept from one batch to the next: to start them takes as long as to read ten files."""
+
+    def __init__(self) -> None:
+        self._of: Any = None
+        self._pool: Any = None
+
+    def take(self, of: object, make: Callable[[], _Pool]) -> _Pool:
+        """The pool that was kept, where it was made of the same; whoever takes it gives it back or closes it."""
+        pool, self._pool = self._pool, None
+        if pool is not None and self._of != of:
+            pool.close()
+            pool = None
+        self._of = of
+        found: _Pool = make() if pool is None else pool
+        return found
+
+    def keep(self, pool: _Closable) -> None:
+        self.close()
+        self._pool = pool
+
+    def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     worker: str
     folder: Path
+    pool: KeptPool = field(default_factory=KeptPool)
 
 
 @contextmanager
@@ -41,7 +77,11 @@ def at_work(jobs: Jobs, files: Files) -> Iterator[Run]:
     thread.start()
     try:
         with files.workspace(worker) as folder:
-            yield Run(worker, folder)
+            run = Run(worker, folder)
+            try:
+                yield run
+            finally:
+                run.pool.close()
     finally:
         ended.set()
         thread.join()

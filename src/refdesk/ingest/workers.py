@@ -255,7 +255,6 @@ def _exactly(value: Any, wanted: type[Any]) -> Any:
 MOST_WORKERS = 8
 CLOSE_PATIENCE_S = 2.0
 HOSTILE = "do not trust where it came from"
-LOOK_S = 0.02  # how long a thread that has embedded waits to be seen
 START_PATIENCE_S = 120.0  # an interpreter and the model, on a machine that is busy; not part of a task's time
 # What an interpreter needs to find its libraries; nobody keeps a secret in these.
 _ENVIRONMENT = ("PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
@@ -366,10 +365,10 @@ class WorkerPool:
         self._workers.append(worker)
         return worker
 
-    def events(self, timeout_s: float) -> Iterator[WorkerEvent]:
-        """What the workers have said; waits up to `timeout_s` for a first word."""
+    def events(self, timeout_s: float, also: Sequence[Connection] = ()) -> Iterator[WorkerEvent]:
+        """What the workers have said; waits up to `timeout_s` for a first word, or for one of somebody else's."""
         working = [worker for worker in self._workers if worker.ticket is not None]
-        ready = set(wait([worker.connection for worker in working], timeout_s))
+        ready = set(wait([*(worker.connection for worker in working), *also], timeout_s))
         for worker in working:
             if worker.connection in ready:
                 yield from self._listen(worker)
@@ -460,6 +459,7 @@ class EmbedsHere:
         self._pool, self._size, self._embed = pool, size, embed
         self._threads = ThreadPoolExecutor(size, "refdesk-embed")
         self._running: dict[int, Future[Any]] = {}
+        self._heard, self._tell = Pipe(duplex=False)  # a word for every task that is done
 
     @property
     def idle(self) -> bool:
@@ -468,15 +468,22 @@ class EmbedsHere:
     def submit(self, ticket: int, task: Any, *, time_limit_s: float, file_time_limit_s: float = math.inf) -> None:
         if isinstance(task, EmbedTask):
             self._running[ticket] = self._threads.submit(self._embed, task)  # a request has time limits of its own
+            self._running[ticket].add_done_callback(self._wake)
         else:
             self._pool.submit(ticket, task, time_limit_s=time_limit_s, file_time_limit_s=file_time_limit_s)
+
+    def _wake(self, _: object) -> None:
+        with suppress(OSError):  # nobody waits any more
+            self._tell.send_bytes(b".")
 
     def cancel(self, ticket: int) -> None:
         self._running.pop(ticket, None)
         self._pool.cancel(ticket)
 
     def events(self, timeout_s: float) -> Iterator[WorkerEvent]:
-        yield from self._pool.events(min(timeout_s, LOOK_S) if self._running else timeout_s)
+        yield from self._pool.events(timeout_s, [self._heard])
+        while self._heard.poll():
+            self._heard.recv_bytes()
         for ticket in [one for one, future in self._running.items() if future.done()]:
             try:
                 yield WorkerEvent(ticket, "done", self._running.pop(ticket).result())
@@ -486,6 +493,8 @@ class EmbedsHere:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._pool.close()
+        self._heard.close()
+        self._tell.close()
 
 
 def worker_pool(setup: Setup, embed: Callable[[EmbedTask], Any]) -> WorkerPool | EmbedsHere:

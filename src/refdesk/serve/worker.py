@@ -162,6 +162,7 @@ class UploadWorker:
             choose = self._apart(run.worker) if self._is_one_of_many else batch
             if self._desk.work(run, choose, alone=not self._is_one_of_many, on_progress=self._check_stopping):
                 return True
+        run.pool.close()
         return self._in_background(run)
 
     def _in_background(self, run: Any) -> bool:

@@ -508,10 +508,14 @@ _FIRST_COLUMNS = (
 
 
 class SqlTables:
-    """The `TableStore` port; safe to use from several threads."""
+    """The `TableStore` port; safe to use from several threads.
 
-    def __init__(self, documents: SqlDocuments) -> None:
+    `remembered` and `largest` are the cells of small tables and of sheets that stay in memory.
+    """
+
+    def __init__(self, documents: SqlDocuments, *, remembered: int = REMEMBERED, largest: int = LARGEST) -> None:
         self._documents = documents
+        self._remembered, self._largest = remembered, largest
         self._loaded: dict[int, StoredTable] = {}  # with their cells, by id
         self._sheets: dict[int, StoredTable] = {}  # the same of large ones, the one read last at the end
         self._reading_sheets = threading.Lock()
@@ -535,7 +539,7 @@ class SqlTables:
     def with_cells(self, found: Sequence[StoredTable], most: int | None = MOST_CELLS) -> list[StoredTable]:
         # A question asks for what the one before has asked for. No id is ever given to another table, so that what is
         # remembered stays true; one dictionary, replaced and never emptied, for threads may be reading it.
-        if sum(table.cell_count for table in self._loaded.values()) > REMEMBERED:
+        if sum(table.cell_count for table in self._loaded.values()) > self._remembered:
             self._loaded = {}
         known = self._loaded
         wanted = readable_tables(found, most)
@@ -563,7 +567,7 @@ class SqlTables:
                 if sheet.is_loaded:  # else it is gone
                     self._sheets[table.id] = sheet
             found = {table.id: self._sheets[table.id] for table in wanted if table.id in self._sheets}
-            while sum(sheet.cell_count for sheet in self._sheets.values()) > LARGEST:
+            while sum(sheet.cell_count for sheet in self._sheets.values()) > self._largest:
                 self._sheets.pop(next(iter(self._sheets)))
         return found
 

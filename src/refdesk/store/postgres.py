@@ -5,12 +5,12 @@ All that differs between SQLite and PostgreSQL stands here and in `database.py`;
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from filelock import Timeout
-from sqlalchemy import URL, Connection, Engine, PoolProxiedConnection, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, PoolProxiedConnection, Table, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError
 
 from refdesk.errors import DiskFull, ExtraMissing, LibraryBusy, LibraryError, UsageError
@@ -274,6 +274,28 @@ def _place(url: URL) -> str:
 
 def is_server(engine: Engine) -> bool:
     return engine.dialect.name == "postgresql"
+
+
+# Many rows at once: COPY in PostgreSQL's own binary form, a third of the time of as many INSERTs, here and there.
+
+_TYPES = {"BIGINT": "int8", "INTEGER": "int4", "TEXT": "text", "VARCHAR": "text", "FLOAT": "float8", "BLOB": "bytea"}
+
+
+def copy_in(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows of the same columns into a table; a column that none has takes what the server knows for it."""
+    names = list(rows[0])
+    types = [_TYPES[str(table.c[name].type.as_generic()).partition("(")[0]] for name in names]
+    base = connection.dialect.loaded_dbapi.Error
+    quoted = ", ".join(f'"{name}"' for name in names)
+    statement = f"COPY {table.name} ({quoted}) FROM STDIN (FORMAT BINARY)"
+    driver: Any = connection.connection.driver_connection
+    try:
+        with driver.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.set_types(types)
+            for row in rows:
+                copy.write_row([row[name] for name in names])
+    except base as error:  # as SQLAlchemy raises it, without the values
+        raise DBAPIError.instance(statement, None, error, base, hide_parameters=True) from error
 
 
 # What a server must know that SQLite knows by itself: keys that were copied are not given again.

@@ -13,7 +13,21 @@ from typing import Any, TypeVar, overload
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, delete, false, func, insert, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Table,
+    Text,
+    bindparam,
+    cast,
+    delete,
+    false,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert as upserted
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
@@ -21,6 +35,7 @@ from sqlalchemy.sql.functions import GenericFunction
 from refdesk.errors import NotFound
 from refdesk.records import LexicalEntry, Prepared
 from refdesk.store.database import SqlStatement
+from refdesk.store.postgres import copy_in
 from refdesk.store.schema import (
     chunks,
     documents,
@@ -28,10 +43,12 @@ from refdesk.store.schema import (
     entities,
     images,
     pages,
+    relations,
     state,
     tables,
     tree_members,
     tree_nodes,
+    vectors,
     written_summaries,
 )
 from refdesk.terms import terms
@@ -280,6 +297,17 @@ _DROP = SqlStatement(insert(dropped))
 _STATE = SqlStatement(select(state.c.value).where(state.c.name == bindparam("of")))
 _CHANGE_STATE = SqlStatement(update(state).where(state.c.name == bindparam("of")), ["value"])
 _NEW_STATE = SqlStatement(insert(state))
+
+
+_INSERTS = {table: SqlStatement(insert(table)) for table in (pages, chunks, vectors, entities, relations, images)}
+
+
+def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """What a store writes, whatever the number of its documents."""
+    if rows and connection.dialect.name == "postgresql":
+        copy_in(connection, table, rows)
+    else:
+        _INSERTS[table].run_many(connection, rows)
 
 
 def document_values(document: Document, modified: float) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from refdesk.ports import Embedded
 from refdesk.records import LexicalEntry, Move, StoredTable
 from refdesk.store import rows as codec
 from refdesk.store.cells import insert_tables, replace_tables
-from refdesk.store.database import SqlStatement, explained_error, writing
+from refdesk.store.database import explained_error, writing
 from refdesk.store.documents import SqlDocuments
 from refdesk.store.graph import pack_entities, pack_relations
 from refdesk.store.postgres import ServerLock, is_server
@@ -45,6 +45,7 @@ from refdesk.store.rows import (
     family,
     find,
     in_place,
+    insert_rows,
     keep_children,
     kept_files,
     lexical_entries,
@@ -171,10 +172,6 @@ def move_rows(connection: Connection, row: Any, collection: str, start: int) -> 
 def _change(connection: Connection, row: Any, **values: Any) -> None:
     connection.execute(update(documents).where(documents.c.key == row.key).values(values | {"updated_at": now()}))
 
-
-# What a store runs, whatever the number of its documents.
-_PAGES, _CHUNKS, _VECTORS = SqlStatement(insert(pages)), SqlStatement(insert(chunks)), SqlStatement(insert(vectors))
-_ENTITIES, _IMAGES, _RELATIONS = (SqlStatement(insert(table)) for table in (entities, images, relations))
 
 LAST_ID = 2**53  # greater than any
 CHANGED_AT_ONCE = 2_000  # chunks; a transaction that moves or removes more would keep other writers waiting
@@ -404,7 +401,7 @@ class SqlWriter:
         ids = [chunk.id for chunk in chunks]
         with self._engine.begin() as connection:
             connection.execute(delete(vectors).where(vectors.c.space == space, vectors.c.chunk_id.in_(ids)))
-            _VECTORS.run_many(connection, [_vector_row(space, *one) for one in zip(ids, embedded, strict=True)])
+            insert_rows(connection, vectors, [_vector_row(space, *one) for one in zip(ids, embedded, strict=True)])
 
     def put_tables(self, tables: Mapping[str, Sequence[StoredTable]], *, is_all: bool) -> None:
         with self.locked(repair=False), self._engine.begin() as connection:
@@ -513,12 +510,11 @@ class SqlWriter:
                 relation_rows += pack_relations(chunk, chunk_id)
                 image_rows += codec.pack_image(chunk, chunk_id, key)
             vector_rows += [_vector_row(self._space, start + i, one) for i, one in enumerate(ready.embedded)]
-        _PAGES.run_many(connection, page_rows)
-        _CHUNKS.run_many(connection, chunk_rows)
-        _VECTORS.run_many(connection, vector_rows)
-        _ENTITIES.run_many(connection, entity_rows)
-        _RELATIONS.run_many(connection, relation_rows)
-        _IMAGES.run_many(connection, image_rows)
+        for table, found in (
+            *((pages, page_rows), (chunks, chunk_rows), (vectors, vector_rows)),
+            *((entities, entity_rows), (relations, relation_rows), (images, image_rows)),
+        ):
+            insert_rows(connection, table, found)
         for ready, key, _ in batch:
             insert_tables(connection, key, ready.prepared.tables)
 

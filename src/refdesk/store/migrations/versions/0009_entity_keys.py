@@ -19,15 +19,16 @@ branch_labels = None
 depends_on = None
 
 AT_ONCE = 2_000
+TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")  # as in schema.py
 
 
 def upgrade() -> None:
     connection = op.get_bind()
     if not sa.inspect(connection).has_table("entities"):  # of the weeks before 0.1.0: it is made when it is opened
         return
-    op.add_column("entities", sa.Column("key", sa.Text(), nullable=False, server_default=""))
+    op.add_column("entities", sa.Column("key", TEXT, nullable=False, server_default=""))
     for name in ("subject_key", "object_key"):
-        op.add_column("relations", sa.Column(name, sa.Text(), nullable=False, server_default=""))
+        op.add_column("relations", sa.Column(name, TEXT, nullable=False, server_default=""))
     op.add_column("relations", sa.Column("sentence", sa.Integer(), nullable=False, server_default="-1"))
     names = connection.scalars(sa.text("SELECT DISTINCT name FROM entities")).all()
     if changed := [{"of": name, "made": made} for name in names if (made := key_of(name))]:

@@ -1,0 +1,230 @@
+"""What PostgreSQL's own index is kept in: tables of vectors and packed postings, segments that are joined, a graph.
+
+Statements in here run within a transaction of the library's one writer.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.errors import LibraryError
+from refdesk.index.textsearch import make_texts
+from refdesk.records import LexicalEntry
+from refdesk.terms import VERSION
+
+CONNECTIVITY, EXPANSION_ADD = 16, 64  # of the graph
+MERGED_AT = 8  # segments of a size
+LEAST_MEMORY_MB, MOST_MEMORY_MB = 64, 2048  # of the server while it makes a graph, where it allows itself no more
+DROP_PATIENCE_S = 1.0  # for the lock that takes an old graph away
+GRAPH_BYTES = 500  # beside the vector of a chunk, while its graph is made
+
+POSTING = np.dtype([("id", "<u4"), ("count", "u1"), ("length", "u1")])  # `length` is a place in LENGTHS
+# Lengths as one byte keeps them: as tantivy does, so that scores are the same.
+LENGTHS = np.array(sorted({*range(40), *(24 + (m << s) for s in range(1, 27) for m in range(8, 16))}), np.int64)
+_COPY_HEAD, _COPY_END = b"PGCOPY\n\xff\r\n\0" + bytes(8), struct.pack(">h", -1)
+
+
+def make_list(connection: Any) -> None:
+    """The table of the indexes; programs that did not know of `graph_until` made it without."""
+    run = connection.exec_driver_sql
+    run(
+        "CREATE TABLE IF NOT EXISTS search_indexes (number int PRIMARY KEY, terms int NOT NULL, dimensions int"
+        " NOT NULL, chunks bigint NOT NULL, length bigint NOT NULL, in_graph bigint NOT NULL,"
+        " graph_until bigint NOT NULL DEFAULT 0)"
+    )
+    asked = "SELECT 1 FROM pg_attribute WHERE attrelid = 'search_indexes'::regclass AND attname = 'graph_until'"
+    if run(asked).first() is None:
+        run("ALTER TABLE search_indexes ADD COLUMN IF NOT EXISTS graph_until bigint NOT NULL DEFAULT 0")
+
+
+def graph_condition(until: int) -> str:
+    """As the graph's own condition, so that the planner knows that it may be used."""
+    return f"(in_graph OR chunk_id <= {until})" if until else "in_graph"
+
+
+def tail_condition(until: int) -> str:
+    return f"NOT in_graph AND chunk_id > {until}" if until else "NOT in_graph"
+
+
+def make_graph(connection: Any, number: int, count: int) -> None:
+    """A graph over all that is there; whoever searches meanwhile uses the one before."""
+    run, table = connection.exec_driver_sql, f"search_{number}_chunks"
+    (until,) = run(f"SELECT coalesce(max(chunk_id), 0) FROM {table}").one()
+    (dimensions,) = run(f"SELECT dimensions FROM search_indexes WHERE number = {number}").one()
+    # What does not fit into this memory is inserted row by row, which takes ten times as long.
+    wanted = min(MOST_MEMORY_MB, max(LEAST_MEMORY_MB, count * (2 * dimensions + GRAPH_BYTES) >> 20))
+    (given,) = run("SELECT setting::bigint >> 10 FROM pg_settings WHERE name = 'maintenance_work_mem'").one()
+    run(f"SET LOCAL maintenance_work_mem = '{max(given, wanted)}MB'")
+    run(
+        f"CREATE INDEX {_graph_name(number, until)} ON {table} USING hnsw (vector halfvec_cosine_ops)"
+        f" WITH (m = {CONNECTIVITY}, ef_construction = {EXPANSION_ADD}) WHERE {graph_condition(until)}"
+    )
+    run(f"UPDATE search_indexes SET in_graph = chunks, graph_until = {until} WHERE number = {number}")
+
+
+def drop_old_graphs(connection: Any, number: int) -> None:
+    """All but the last that was made. Searches wait while one goes, which itself waits for those that read already: a
+    copy of the database may do so for hours, so that it is left for the next time soon."""
+    run = connection.exec_driver_sql
+    found = run(
+        f"SELECT i.relname, s.graph_until FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid"
+        f" JOIN pg_am a ON a.oid = i.relam JOIN search_indexes s ON s.number = {number}"
+        f" WHERE x.indrelid = to_regclass('search_{number}_chunks') AND a.amname = 'hnsw'"
+    ).all()
+    old = [name for name, until in found if until and name != _graph_name(number, until)]
+    if old:
+        run(f"SET LOCAL lock_timeout = {int(1000 * DROP_PATIENCE_S)}")
+        run(f"DROP INDEX {', '.join(old)}")
+
+
+def _graph_name(number: int, until: int) -> str:
+    return f"search_{number}_chunks_graph_{until}"
+
+
+def make_tables(connection: Any, number: int, dimensions: int) -> None:
+    run, name = connection.exec_driver_sql, f"search_{number}"
+    run(f"CREATE TABLE {name}_segments (number serial PRIMARY KEY, chunks int NOT NULL)")
+    run(
+        f"CREATE TABLE {name}_chunks (chunk_id bigint PRIMARY KEY, length int NOT NULL,"
+        f" vector halfvec({dimensions}) NOT NULL, in_graph boolean NOT NULL DEFAULT false)"
+    )
+    run(f"CREATE INDEX ON {name}_chunks (chunk_id) WHERE NOT in_graph")
+    run(f"ALTER TABLE {name}_chunks ALTER vector SET STORAGE PLAIN")
+    run(
+        f'CREATE TABLE {name}_postings (term text COLLATE "C" NOT NULL, segment int NOT NULL, chunks int NOT NULL,'
+        f" packed bytea NOT NULL, PRIMARY KEY (term, segment))"
+    )
+    run(f"ALTER TABLE {name}_postings ALTER packed SET STORAGE EXTERNAL")  # numbers that nothing makes smaller
+    run(f"CREATE INDEX ON {name}_postings (segment)")
+    make_texts(connection, number)
+    run(f"INSERT INTO search_indexes VALUES ({number}, {VERSION}, {dimensions}, 0, 0, 0)")
+
+
+def drop_tables(connection: Any, number: int) -> None:
+    for name in ("segments", "chunks", "postings", "texts"):
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS search_{number}_{name}")
+    connection.exec_driver_sql(f"DELETE FROM search_indexes WHERE number = {number}")
+
+
+# Rows as COPY takes them in PostgreSQL's own binary form: a thousand a millisecond.
+
+
+def copy_rows(connection: Any, target: str, rows: Iterable[bytes]) -> None:
+    dialect = connection.dialect
+    try:
+        cursor = connection.connection.driver_connection.cursor()
+        with cursor, cursor.copy(f"COPY {target} FROM STDIN (FORMAT BINARY)") as copy:
+            copy.write(_COPY_HEAD)
+            copy.write(b"".join(rows))
+            copy.write(_COPY_END)
+    except dialect.loaded_dbapi.Error as error:
+        raise LibraryError(f"the search tables cannot be written: {error}") from error
+
+
+def chunk_rows(ids: Sequence[int], lengths: Sequence[int], vectors: Mapping[int, NDArray[np.float32]]) -> bytes:
+    matrix = np.array([vectors[i] for i in ids], dtype=">f2")
+    dimensions = matrix.shape[1]
+    sizes = [("columns", ">i2"), ("id_size", ">i4"), ("id", ">i8"), ("length_size", ">i4"), ("length", ">i4")]
+    halves = [("size", ">i4"), ("dimensions", ">i2"), ("unused", ">i2"), ("vector", ">f2", (dimensions,))]
+    rows = np.zeros(len(ids), dtype=np.dtype([*sizes, *halves]))
+    rows["columns"], rows["id_size"], rows["length_size"], rows["size"] = 3, 8, 4, 4 + 2 * dimensions
+    rows["id"], rows["length"], rows["dimensions"], rows["vector"] = ids, lengths, dimensions, matrix
+    return rows.tobytes()
+
+
+def posting_row(term: str, segment: int, packed: bytes) -> bytes:
+    word, count = term.encode("utf-8", "replace").replace(b"\0", b""), len(packed) // POSTING.itemsize
+    return b"".join(
+        (
+            struct.pack(">hi", 4, len(word)),
+            word,
+            struct.pack(">iiiii", 4, segment, 4, count, len(packed)),
+            packed,
+        )
+    )
+
+
+def pack_postings(entries: Sequence[LexicalEntry]) -> dict[str, bytes]:
+    """By term: the chunks that hold it, in their order, with how often, and how long each is."""
+    lengths = np.searchsorted(LENGTHS, [len(one.terms) for one in entries], side="right") - 1
+    numbers: dict[str, int] = {}
+    which: list[int] = []
+    counts: list[int] = []
+    sizes: list[int] = []
+    for entry in entries:
+        counted = Counter(entry.terms)
+        which += [numbers.setdefault(term, len(numbers)) for term in counted]
+        counts += counted.values()
+        sizes.append(len(counted))
+    postings = np.zeros(len(which), POSTING)
+    postings["id"] = np.repeat(np.array([one.chunk_id for one in entries], np.uint32), sizes)
+    postings["count"] = np.minimum(counts, 255)
+    postings["length"] = np.repeat(lengths, sizes)
+    terms = np.array(which, np.int64)
+    packed = postings[np.argsort(terms, kind="stable")].tobytes()
+    ends = (np.cumsum(np.bincount(terms, minlength=len(numbers))) * POSTING.itemsize).tolist()
+    return {term: packed[begin:end] for term, begin, end in zip(numbers, [0, *ends], ends, strict=False)}
+
+
+def merge_segments(connection: Any, number: int) -> None:
+    """Joins segments, smallest first, while there are eight of a size: a term has a few rows at most."""
+    run = connection.exec_driver_sql
+    while True:
+        sizes: dict[int, list[tuple[int, int]]] = {}
+        for segment, chunks in run(f"SELECT number, chunks FROM search_{number}_segments").all():
+            sizes.setdefault(int(math.log(max(1, chunks), MERGED_AT)), []).append((segment, chunks))
+        many = next((sizes[size] for size in sorted(sizes) if len(sizes[size]) >= MERGED_AT), None)
+        if many is None:
+            return
+        old = ",".join(str(segment) for segment, _ in many)
+        chunks = sum(count for _, count in many)
+        new = run(f"INSERT INTO search_{number}_segments (chunks) VALUES ({chunks}) RETURNING number").scalar_one()
+        run(
+            f"INSERT INTO search_{number}_postings SELECT term, {new}, sum(chunks),"
+            f" string_agg(packed, ''::bytea ORDER BY segment) FROM search_{number}_postings"
+            f" WHERE segment IN ({old}) GROUP BY term"
+        )
+        run(f"DELETE FROM search_{number}_postings WHERE segment IN ({old})")
+        run(f"DELETE FROM search_{number}_segments WHERE number IN ({old})")
+
+
+def rewrite_postings(connection: Any, number: int, dropped: NDArray[np.int64]) -> None:
+    """All segments in one, without the chunks that are gone; who searches meanwhile reads the old ones."""
+    run = connection.exec_driver_sql
+    (last,) = run(f"SELECT coalesce(max(number), 0) FROM search_{number}_segments").one()
+    left = run(f"SELECT chunks FROM search_indexes WHERE number = {number}").scalar_one()
+    new = run(f"INSERT INTO search_{number}_segments (chunks) VALUES ({left}) RETURNING number").scalar_one()
+    target = f"search_{number}_postings (term, segment, chunks, packed)"
+    run(
+        f"DECLARE every_posting NO SCROLL CURSOR FOR SELECT term, string_agg(packed, ''::bytea ORDER BY segment)"
+        f" FROM search_{number}_postings WHERE segment <= {last} GROUP BY term"
+    )
+    while rows := run("FETCH 5000 FROM every_posting").all():
+        copy_rows(connection, target, _kept_rows(rows, new, dropped))
+    run("CLOSE every_posting")
+    run(f"DELETE FROM search_{number}_postings WHERE segment <= {last}")
+    run(f"DELETE FROM search_{number}_segments WHERE number <= {last}")
+
+
+def _kept_rows(rows: Iterable[Any], segment: int, dropped: NDArray[np.int64]) -> Iterator[bytes]:
+    for term, packed in rows:
+        postings = np.frombuffer(packed, POSTING)
+        kept = postings[~lie_within(postings["id"].astype(np.int64), dropped)]
+        if len(kept):
+            yield posting_row(term, segment, kept.tobytes())
+
+
+def lie_within(ids: NDArray[Any], ranges: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the ids lie in one of the ranges."""
+    if not len(ranges):
+        return np.zeros(len(ids), dtype=np.bool_)
+    place = np.searchsorted(ranges[:, 0], ids, side="right") - 1
+    held: NDArray[np.bool_] = (place >= 0) & (ids <= ranges[np.maximum(place, 0), 1])
+    return held
