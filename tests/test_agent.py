@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +99,8 @@ def test_each_kind_of_part_has_its_strategy() -> None:
 def test_steps_are_bounded_and_what_was_left_is_said(own_examples: Refdesk) -> None:
     found = events(own_examples, BOTH, settings={"agent.max_steps": 1})
     assert len(steps(found)) == 1
-    found = events(own_examples, BOTH, settings={"agent.max_seconds": 1.0})
-    assert steps(found)
+    left = [one for one in answer_of(found).notes if "agent.max_steps" in one]
+    assert left == [f"The search was ended after 1 step (agent.max_steps); not searched for: “{ANCHOR}”."]
 
 
 def test_the_same_question_is_not_answered_from_the_hits_of_another(own_examples: Refdesk) -> None:
@@ -183,10 +184,43 @@ def test_steps_of_a_model_are_bounded_too(asked: Refdesk, server: WireServer) ->
     assert any("ended after 6 steps" in note and "And part 20?" in note for note in answer.notes)
 
 
+PART = "What is part {number} of the buoy?"
+
+
+def limited(server: WireServer, note: Reply) -> None:
+    """A planner that names three parts and takes every note in this way."""
+    parts = {"parts": [{"heading": "Part", "question": PART.format(number=number)} for number in (1, 2, 3)]}
+    told = json.dumps({"note": "It is there", "passages": [1], "answered": True, "next": []})
+
+    def answer(request: Recorded) -> str | Reply:
+        if '"parts"' in request.system:
+            return json.dumps(parts)
+        if '"note"' in request.system:
+            return replace(note, pieces=[told])
+        return "The annual fee is 640 euros [1]."
+
+    server.answer_by(answer)
+
+
 def test_tokens_are_bounded(asked: Refdesk, server: WireServer) -> None:
-    Model(server, [("Fee", FEE), ("Anchor", ANCHOR)], "The annual fee is 640 euros [1].")
+    limited(server, Reply(usage=(450, 50)))
     found = events(asked, BOTH, settings={"agent.max_tokens": 1000})
-    assert len(steps(found)) == 2, "the model says that it has used 18 tokens a call"
+    assert len(steps(found)) == 2, "the plan takes 18 tokens, each note 500"
+    (note,) = [one for one in answer_of(found).notes if "agent.max_tokens" in one]
+    left = PART.format(number=3)
+    assert note == f"The search was ended after 1,018 tokens (agent.max_tokens); not searched for: “{left}”."
+    limited(server, Reply(usage=(400, 50)))
+    assert len(steps(events(asked, BOTH, settings={"agent.max_tokens": 1000}))) == 3
+
+
+def test_seconds_are_bounded(asked: Refdesk, server: WireServer) -> None:
+    limited(server, Reply(first_delay=1.2))
+    found = events(asked, BOTH, settings={"agent.max_seconds": 1.0})
+    assert len(steps(found)) == 1, "the first note is still waited for"
+    (note,) = [one for one in answer_of(found).notes if "agent.max_seconds" in one]
+    left = ", ".join(f"“{PART.format(number=number)}”" for number in (2, 3))
+    assert note == f"The search was ended after 1 s (agent.max_seconds); not searched for: {left}."
+    assert answer_of(found).content, "what was found until then is written"
 
 
 def test_a_planner_that_writes_nonsense_is_not_followed(asked: Refdesk, server: WireServer) -> None:
@@ -258,7 +292,9 @@ def test_over_http_with_steps_in_the_stream_and_a_file_at_the_end(own_examples: 
             assert file.headers["content-type"].startswith(kind) and "attachment" in file.headers["content-disposition"]
             assert "640 euros" in file.text and "harbour-authority-letter.pdf" in file.text
         assert server.get("/api/answers/nobody/export").status_code == 404
-        assert server.get(f"/api/answers/{answer['id']}/export?format=docx").status_code == 400
+        word = server.get(f"/api/answers/{answer['id']}/export?format=docx")
+        assert word.headers["content-disposition"].endswith('.docx"') and word.content.startswith(b"PK")
+        assert server.get(f"/api/answers/{answer['id']}/export?format=odt").status_code == 400
 
 
 def test_on_the_command_line(own_folder: Path, tmp_path: Path) -> None:
@@ -268,5 +304,5 @@ def test_on_the_command_line(own_folder: Path, tmp_path: Path) -> None:
     assert file.read_text().startswith("<!doctype html>") and 'href="#source-1"' in file.read_text()
     done = run_refdesk("--library", own_folder, "ask", BOTH, "--mode", "agent", "--json")
     assert json.loads(done.stdout)["mode"] == "agent"
-    done = run_refdesk("--library", own_folder, "ask", BOTH, "--out", tmp_path / "report.docx")
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "report.docx" in done.stderr
+    done = run_refdesk("--library", own_folder, "ask", BOTH, "--out", tmp_path / "report.odt")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "report.odt" in done.stderr

@@ -89,10 +89,10 @@ def test_a_library_that_wants_them_keeps_them_in_step(tmp_path: Path) -> None:
 
 def test_little_is_lost_on_the_way_to_bytes() -> None:
     _, states = token_embedder("").query_tokens(" ".join(TEXTS.values()))
-    projection = components([states])
+    projection = components([states], layers=2)
     kept = packed(states, projection).astype(np.float32) / 127.0
     assert np.abs(kept - reduced(states, projection)).max() <= 0.5 / 127 + 1e-6
-    assert kept.shape == (len(states), 64)
+    assert kept.shape == (len(states), 2, 64)
 
 
 def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:

@@ -49,7 +49,8 @@ def graph() -> Iterator[list[str]]:
 
 def test_engines_of_a_level(graph: list[str]) -> None:
     assert engines("standard", "hybrid") == () and engines("basic", "dense") == ()
-    assert engines("enhanced", "two_stage") == ("graph", "fusion")
+    assert engines("enhanced", "two_stage") == ("graph", "multi_hop")
+    assert engines("enhanced", "two_stage", has_llm=True) == ("graph", "fusion", "multi_hop")
     assert set(engines("maximum", "two_stage")) == set(STRATEGIES) - {"dense", "hybrid", "two_stage", "survey"}
 
 

@@ -9,8 +9,8 @@ import pytest
 from refdesk import Refdesk
 from refdesk.answer import Answer
 from refdesk.ask.attest import with_markers
-from refdesk.ask.extract import HEAD
 from refdesk.ask.markers import ClaimText
+from refdesk.ask.small_models import HEAD
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from wire_server import WireServer
 

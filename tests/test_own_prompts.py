@@ -122,6 +122,26 @@ def test_three_parts_are_asked_for_and_their_headings_are_no_claims(desk: Refdes
     assert not any(part in claim.text for part in THREE_PARTS for claim in answer.claims)
 
 
+def test_where_there_cannot_be_three_parts_it_is_said(
+    desk: Refdesk, own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wished = {"answer.format": "three_part"}
+    for name, value in server.openai_env("writer-1b").items():
+        monkeypatch.setenv(name, value)
+    server.say("The anchor weighs 350 kg. [1]")
+    with Refdesk(own_folder) as small:
+        (note,) = small.ask_sync(QUESTION, cache=False, settings=wished).notes
+    assert note.startswith("The answer is not in three parts (answer.format): so small a model")
+    for name in server.openai_env("writer-1b"):
+        monkeypatch.delenv(name)
+    with Refdesk(own_folder) as alone:
+        answer = alone.ask_sync(QUESTION, cache=False, settings=wished)
+        assert "350 kg" in answer.content and alone.ask_sync(QUESTION, cache=False).notes == ()
+    assert answer.notes == (
+        "The answer is not in three parts (answer.format): no model is named, and sentences are quoted as they stand.",
+    )
+
+
 @pytest.mark.parametrize(
     "content",
     [

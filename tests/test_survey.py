@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,12 @@ from refdesk.answer import Answer
 from refdesk.ask.resolution import LENGTHS, fit, shorter
 from refdesk.ask.strategies.survey import batched, named_ids
 from refdesk.prompts import SUMMARY_MARK
-from refdesk.summaries import ChunkSummary
+from refdesk.summaries import ChunkSummary, Summaries
 from refdesk.types import Scope
 from wire_server import Recorded, WireServer
 
 SURVEY = {"rag.strategy": "survey"}
+BATCH = 2_000  # tokens: the summaries of the examples are more than two batches, and fewer than five
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 TEXTS = [("anchors.txt", "The anchor of the outer buoy weighs 350 kg."), ("paint.txt", "The hull is painted yellow.")]
 
@@ -57,13 +58,13 @@ def test_ids_are_read_from_what_a_model_says(said: str, expected: list[int]) -> 
 
 def test_over_80k_tokens_are_read_in_batches_of_50k() -> None:
     many = [one(number, words=100) for number in range(1, 2001)]  # some 110 tokens each
-    few = batched(many[:600], 200_000)
+    few = batched(many[:600], 200_000, 50_000)
     assert [len(batch) for batch in few] == [600]
-    batches = batched(many, 200_000)
+    batches = batched(many, 200_000, 50_000)
     assert 4 <= len(batches) <= 6
     assert [summary for batch in batches for summary in batch] == many, "every summary once, in order"
     assert all(len(batch) < 520 for batch in batches)
-    assert len(batched(many[:600], 32_000)) > 2, "no batch is larger than the model's window allows"
+    assert len(batched(many[:600], 32_000, 50_000)) > 2, "no batch is larger than the model's window allows"
 
 
 # --- summaries shrink before they vanish ------------------------------------------------------------------------------
@@ -84,35 +85,44 @@ def test_summaries_shrink_before_they_vanish() -> None:
     assert shorter("one two", LENGTHS[0]) == "one two"
 
 
+class CountedReads:
+    """The store of a library, which notes whose summaries are read."""
+
+    def __init__(self, store: Any) -> None:
+        self._store, self.read = store, list[set[str]]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def chunk_summaries(self, ids: Collection[str]) -> Any:
+        self.read.append(set(ids))
+        return self._store.chunk_summaries(ids)
+
+
 # --- what is kept in memory -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_summaries_are_read_anew_only_for_documents_that_change(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_summaries_are_read_anew_only_for_documents_that_change(kind: str, tmp_path: Path) -> None:
     with open_either(kind, tmp_path / "library") as desk:
         desk.add_texts(TEXTS)
-        reader = desk.parts.reader
-        store = reader._summaries._store
-        read: list[set[str]] = []
-        original: Callable[..., Any] = store.chunk_summaries
+        store: Any = CountedReads(desk.parts.reader._summaries._store)
+        kept, read = Summaries(store), store.read
 
-        def counting(ids: Any) -> Any:
-            read.append(set(ids))
-            return original(ids)
+        def summaries() -> list[ChunkSummary]:
+            state = desk.parts.documents.state()
+            return kept.of(desk.parts.documents.documents(Scope(), "ready"), Scope(), state.generation, state.space)
 
-        monkeypatch.setattr(store, "chunk_summaries", counting)
-        first = reader.summaries(Scope())
+        first = summaries()
         assert [summary.summary for summary in first] == [text for _, text in TEXTS]
         assert first[0].sequence == 1 and first[0].kind == "text" and first[0].token_count > 5
-        assert reader.summaries(Scope()) == first
+        assert summaries() == first
         assert len(read) == 1, "the second time nothing is read"
         added = desk.add_text("rope.txt", "The rope is forty metres long.").document
-        assert len(reader.summaries(Scope())) == 3
+        assert len(summaries()) == 3
         assert read[1:] == [{added.id}], "of three documents the new one is read"
         desk.remove("anchors.txt")
-        assert [summary.summary for summary in reader.summaries(Scope())] == [
+        assert [summary.summary for summary in summaries()] == [
             "The hull is painted yellow.",
             "The rope is forty metres long.",
         ]
@@ -153,11 +163,8 @@ def test_the_trace_says_who_routed_and_the_notes_what_was_not_read_in_full(examp
     assert any("seen as summaries only" in note for note in answer.notes)
 
 
-def test_too_many_chunks_are_cut_by_document_and_the_trace_says_so(
-    examples: Refdesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("refdesk.ask.strategies.survey.MOST_CHUNKS", 60)
-    answer = examples.ask_sync(QUESTION, settings=SURVEY, cache=False)
+def test_too_many_chunks_are_cut_by_document_and_the_trace_says_so(examples: Refdesk) -> None:
+    answer = examples.ask_sync(QUESTION, settings={**SURVEY, "rag.survey_chunks": 60}, cache=False)
     found = stage(answer, examples, "survey")["output"]
     assert found["looked_at"] <= 60 < found["summaries"]
     assert re.match(r"\d+ documents were left out by a first look; \d+ are surveyed", found["cut"])
@@ -313,17 +320,12 @@ def test_a_router_that_fails_is_replaced_by_hybrid_search(library: Library) -> N
     assert "did not answer for 1 of 1 batches" in found["output"]["failed"] and "fallback" in found["output"]
 
 
-def test_batches_are_asked_side_by_side_and_one_that_fails_leaves_the_others(
-    library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("refdesk.ask.strategies.survey.WHOLE_TOKENS", 2_000)
-    monkeypatch.setattr("refdesk.ask.strategies.survey.BATCH_TOKENS", 2_000)
-
+def test_batches_are_asked_side_by_side_and_one_that_fails_leaves_the_others(library: Library) -> None:
     def choose(request: Recorded) -> str:
         return choose_anchor(request) if "sinker" in request.question else "no list"
 
     library.server.answer_by(speak(choose))
-    answer, found = library.ask()
+    answer, found = library.ask(own={"rag.survey_batch_tokens": BATCH})
     assert "350 kg" in answer.content
     assert found["output"]["batches"] == len(library.routed) > 2
     every = [re.findall(r"^(\d+) \[Chunk", request.question, re.MULTILINE) for request in library.routed]

@@ -56,9 +56,10 @@ def ports(desk: Any) -> BackgroundPorts:
 
 
 def build(desk: Any, *, collection: str = "", check: Callable[[], None] = lambda: None) -> Job:
+    """What is asked of `check` is asked after every document."""
     with desk.at_work() as run:
         (job,) = desk.jobs.submit([new_job("tree", collection, "", [])])
-        done = Background(ports(desk), run.worker, lambda now: None, check).work(job.id)
+        done = Background(ports(desk), run.worker, lambda now: None, check, tell_s=0.0).work(job.id)
     assert done is not None
     return done
 
@@ -163,10 +164,7 @@ class Ended(BaseException):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_job_that_is_put_down_goes_on_where_it_was(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("refdesk.ingest.background.TELL_S", 0.0)
+def test_a_job_that_is_put_down_goes_on_where_it_was(kind: str, tmp_path: Path) -> None:
     with library(kind, tmp_path) as desk:
         looked = 0
 
@@ -188,8 +186,7 @@ def test_a_job_that_is_put_down_goes_on_where_it_was(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_job_can_be_cancelled(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("refdesk.ingest.background.TELL_S", 0.0)
+def test_a_job_can_be_cancelled(kind: str, tmp_path: Path) -> None:
     with library(kind, tmp_path) as desk:
         job = build(desk, check=lambda: desk.jobs.cancel(desk.jobs.all(("tree",))))
         assert job.status == "cancelled" and not desk.jobs.all(("tree",))

@@ -119,8 +119,7 @@ async def investigated(
         if not note.is_answered and search.model is None and part.attempt == 0 and not is_report:
             waiting.append(replace(part, attempt=1))  # in another way, when the other parts are through
     if waiting and ended:
-        left = "; ".join(part.question for part in waiting)
-        keeper.notes.append(f"The search was ended {ended}; not searched for: {left}.")
+        keeper.notes.append(f"The search was ended {ended}; not searched for: {_quoted(waiting)}.")
     parts = _found_parts(search)
     retrieved = _joined(search, parts)
     trace.passages = candidates(retrieved)
@@ -159,10 +158,10 @@ async def _parts(search: Search) -> list[Part]:
             system = (OUTLINE_SYSTEM if is_report else PARTS_SYSTEM).format(most=settings.agent_steps)
             said = await json_reply(search.model, system, search.query.standalone, PARTS_SCHEMA, PARTS_TOKENS, stage)
             search.tokens += stage.usage.prompt_tokens + stage.usage.completion_tokens
-            found = _planned(said)[: settings.agent_steps]
+            found = _planned(said)
             stage.gave(parts=len(found))
     if not found:
-        found = [Part(headed(text), text) for text in ruled_parts(search.query)][: settings.agent_steps]
+        found = [Part(headed(text), text) for text in ruled_parts(search.query)]
     if is_report and len(found) == 1:
         with search.trace.optional("outline") as stage:
             retrieved = await _searched(search, search.query, "two_stage")

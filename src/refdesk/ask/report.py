@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
 
-from refdesk.answer import Context, Event, Plan, Query, Retrieved, Turn, Usage
+from refdesk.answer import Context, Event, Plan, Query, Retrieved, Turn
 from refdesk.ask.citations import render
-from refdesk.ask.draft import EXTRACTIVE, AnswerTrim, Draft
+from refdesk.ask.draft import EXTRACTIVE, Draft
 from refdesk.ask.extract import Quote, extract
-from refdesk.ask.generate import generate, notify, quote_instead, refuses
+from refdesk.ask.generate import gave_up, generate, notify, quote_instead, refuses, written_into
+from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.plan import Budget
 from refdesk.errors import ProviderError
 from refdesk.key_sentences import says_something, tells_something
@@ -164,16 +167,15 @@ def written_parts(parts: Sequence[Part]) -> Writer:
                 own = replace(
                     plan, template="analytical" if part.query.intent == "factual" else part.query.hints.template
                 )
-                context = of_part(draft.context, part, settings)
-                text = await _section(generate(part.query, own, context, (), llm, plain, trace, budget=budget), draft)
+                context = of_part(draft.context, part, settings, is_tiny=budget.tier == "tiny")
+                text = await _section(draft, generate(part.query, own, context, (), llm, plain, trace, budget=budget))
                 if not text or refuses(text):
                     missing.append(part.heading)
                     continue
                 if shown := draft.take(Piece(f"{HEADING}{part.heading}\n\n{text}\n\n", model=draft.model)):
                     yield shown
         except ProviderError as error:
-            trace.skip("model", f"{error.sentence}; the sections are quoted instead")
-            draft.usage += error.spent or Usage()
+            gave_up(draft, error, llm.name, trace, "the sections are quoted instead")
         if shown := draft.finish():
             yield shown
         if missing:
@@ -189,24 +191,24 @@ def written_parts(parts: Sequence[Part]) -> Writer:
     return write
 
 
-async def _section(pieces: AsyncGenerator[Piece, None], draft: Draft) -> str:
-    """The text of one section; its cost is the draft's."""
-    trim = AnswerTrim()
-    found: list[str] = []
-    async for piece in pieces:
-        if piece.restarted:
-            trim, found = AnswerTrim(), []
-        draft.usage += piece.usage or Usage()
-        draft.model = piece.model or draft.model
-        found.append(trim.feed(piece.text))
-    return "".join([*found, trim.finish()]).strip()
+async def _section(draft: Draft, pieces: AsyncGenerator[Piece, None]) -> str:
+    """The text of one section, its markers being numbers of passages; its cost is the draft's."""
+    own = Draft(draft.context)
+    async for _ in written_into(own, pieces):
+        pass
+    draft.usage += own.usage
+    draft.model = own.model or draft.model
+    return numbered_by_passage(own.content, own.order)
 
 
-def of_part(context: Context, part: Part, settings: Settings | None = None) -> Context:
-    """The passages of one part, under the numbers that they have in the whole."""
+def of_part(context: Context, part: Part, settings: Settings | None = None, *, is_tiny: bool = False) -> Context:
+    """The passages of one part, under the numbers that they have in the whole; a tiny model gets less of them."""
     own = {hit.chunk.id for hit in part.hits_read or part.hits}
     passages = tuple(one for one in context.passages if own & {chunk.id for chunk in one.chunks})[:PASSAGES]
     if settings is None:
         return replace(context, passages=passages)
+    if is_tiny and part.query is not None and part.retrieved is not None:
+        focused: Any = import_module("refdesk.ask.small_models").focused
+        passages = tuple(focused(passages, part.query, part.retrieved))
     text = render(passages, part.question, settings.context_format, for_model=True)
     return replace(context, passages=passages, text=text)

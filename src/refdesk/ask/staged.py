@@ -18,8 +18,9 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from refdesk.answer import Answer, Context, Done, Event, Plan, Query, Question, Retrieved, Thinking, Verifying
+from refdesk.ask.assemble import previews
 from refdesk.ask.flow import answer_from, for_lists, unsearched, without_search
-from refdesk.ask.judge import begin, previews
+from refdesk.ask.judge import begin
 from refdesk.ask.keep import AskPorts, Keeper
 from refdesk.ask.plan import Budget, make_plan
 from refdesk.ask.retrieve import Retrieval, choose, find

@@ -20,7 +20,7 @@ from refdesk.answer import Claim, Event, Plan, Query, Retrieved, Turn
 from refdesk.ask.attest import Attested, attest, remove_unsupported
 from refdesk.ask.draft import Draft
 from refdesk.ask.figures import agrees
-from refdesk.ask.generate import generate, quote_instead, refuses
+from refdesk.ask.generate import gave_up, generate, quote_instead, refuses, written_into
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.plan import Budget
 from refdesk.ask.support import ClaimWords, is_negated, read_claim
@@ -108,21 +108,20 @@ async def vote(
     warmer = settings if settings.temperature >= WARMER else replace(settings, temperature=WARMER)
     given = (query, plan, draft.context, turns, llm, warmer, trace)
 
-    async def another() -> Draft | None:
+    async def another() -> Draft:
         written = Draft(draft.context)
         try:
-            async for piece in generate(*given, budget=budget, max_context_chars=most_characters):
-                written.take(piece)
+            pieces = generate(*given, budget=budget, max_context_chars=most_characters)
+            async for _ in written_into(written, pieces):
+                pass
         except ProviderError as error:
-            trace.skip("draft", error.sentence)
-            return None
-        written.finish()
+            gave_up(written, error, draft.model, trace, "the drafts that came are compared")
         return written
 
-    others = [one for one in await asyncio.gather(*(another() for _ in range(plan.drafts - 1))) if one is not None]
+    others = await asyncio.gather(*(another() for _ in range(plan.drafts - 1)))
     for one in others:
         draft.usage += one.usage
-    every = [draft, *(one for one in others if one.content)]
+    every = [draft, *(one for one in others if one.content and not one.failures)]
     if len(every) < AGREE:
         return Vote(None, ALONE.format(count=plan.drafts, model=draft.model), len(every))
     refusals = [one for one in every if refuses(one.content)]

@@ -44,9 +44,10 @@ class SummaryCost:
     prompt_tokens: int
     completion_tokens: int
     cost_usd: float | None  # None: no price is known
+    what: str = "chunk"  # is summed up
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__ if name != "what"}
 
     @property
     def sentence(self) -> str:
@@ -54,12 +55,17 @@ class SummaryCost:
         if self.cost_usd == 0:
             price = "which costs nothing"
         tokens = f"about {self.prompt_tokens:,} tokens to read and {self.completion_tokens:,} to write"
-        return f"{self.chunks:,} chunk{'s' * (self.chunks != 1)}, {tokens} with {self.model}: {price}"
+        return f"{self.chunks:,} {_several(self.what, self.chunks)}, {tokens} with {self.model}: {price}"
+
+
+def _several(what: str, count: int) -> str:
+    """`section or document`, 2 -> 'sections or documents'."""
+    return what if count == 1 else " ".join(word if word == "or" else f"{word}s" for word in what.split())
 
 
 def summary_cost(model: str, chunks: Sequence[Chunk]) -> SummaryCost:
     requests = -(-len(chunks) // AT_ONCE)
-    read = requests * rough_tokens(SUMMARISE_SYSTEM) + sum(rough_tokens(_block(chunk)) for chunk in chunks)
+    read = requests * rough_tokens(SUMMARISE_SYSTEM) + sum(rough_tokens(chunk_block(chunk)) for chunk in chunks)
     write = WRITTEN_TOKENS * len(chunks) + THOUGHTS * requests * model_info(model).thinks
     return SummaryCost(model, len(chunks), read, write, estimate(model, read, write) if chunks else 0.0)
 
@@ -97,7 +103,7 @@ class Summariser:
 
     async def _asked(self, document: Document, chunks: Sequence[Chunk]) -> dict[int, tuple[str, tuple[str, ...]]]:
         text = "\n\n".join(
-            [f"Document: {' '.join(document.name.split())}", FENCE_OPENS, *map(_block, chunks), FENCE_CLOSES]
+            [f"Document: {' '.join(document.name.split())}", FENCE_OPENS, *map(chunk_block, chunks), FENCE_CLOSES]
         )
         most = 3 * WRITTEN_TOKENS * len(chunks) + THOUGHTS * model_info(self._model.name).thinks
         part = Stage("summarise", 0.0)
@@ -120,7 +126,7 @@ class Summariser:
         return written
 
 
-def _block(chunk: Chunk) -> str:
+def chunk_block(chunk: Chunk) -> str:
     heading = " > ".join(chunk.heading_path)
     return f"--- CHUNK {chunk.sequence} ({heading}) ---\n{chunk.text.replace('=====', '＝').replace('---', '—')}"
 

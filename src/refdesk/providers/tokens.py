@@ -27,11 +27,13 @@ def text_of(chunk: Chunk) -> str:
 
 
 class ShippedTokens:
-    """The token states of the shipped embedder."""
+    """The token states of the shipped embedder, of its fourth layer and of its last."""
+
+    layers, is_trained = 2, False
 
     def __init__(self, embedder: OnnxEmbedder) -> None:
         self._embedder = embedder
-        self.name = f"{embedder.name} tokens"
+        self.name = f"{embedder.name} tokens, layers 4 and 6"
 
     def chunk_tokens(self, chunk: Chunk) -> Tokens:
         return self._embedder.token_vectors(text_of(chunk))
@@ -42,6 +44,8 @@ class ShippedTokens:
 
 class ColbertTokens:
     """A ColBERT model: `model.onnx`, whose first output is a vector for each token, and `tokenizer.json`."""
+
+    layers, is_trained = 1, True
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder).expanduser()

@@ -1,4 +1,4 @@
-"""How does an answer leave the program as a document? As Markdown or as one page of HTML, its sources below."""
+"""How does an answer leave the program as a document? As Markdown, a page of HTML or DOCX, its sources below."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from markdown_it import MarkdownIt
 from refdesk.answer import Answer, Citation
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.errors import UsageError
+from refdesk.serve import docx
 
 TAGS = {"p", "br", "hr", "em", "strong", "s", "code", "pre", "blockquote", "ul", "ol", "li", "a"}
 TAGS |= {"h1", "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td"}
 ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}}
 SCHEMES = {"http", "https", "mailto"}
-SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html"}
-MEDIA_TYPES = {"markdown": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8"}
+SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".docx": "docx"}
+MEDIA_TYPES = {"markdown": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8", "docx": docx.TYPE}
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~])")
 _LAST_MARKER = re.compile(r" \[\d{1,4}\]\Z")
 _MARKER = re.compile(r"<[^<>]{0,4000}>|\[(\d{1,4})\]")  # tags are passed over: an address may hold brackets
@@ -99,13 +100,18 @@ def html(answer: Answer) -> str:
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
 
 
-FORMATS: Mapping[str, Callable[[Answer], str]] = {"markdown": markdown, "html": html}
+def as_docx(answer: Answer) -> bytes:
+    """The same for Word and its like."""
+    return docx.docx(markdown(answer), markdown_renderer().enable("autolink"))
+
+
+FORMATS: Mapping[str, Callable[[Answer], str | bytes]] = {"markdown": markdown, "html": html, "docx": as_docx}
 
 
 def format_of(path: Path) -> str:
     """`report.md` -> `markdown`."""
     if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"an answer is written as .md or .html, not as '{path.name}'")
+        raise UsageError(f"an answer is written as .md, .html or .docx, not as '{path.name}'")
     return SUFFIXES[path.suffix.lower()]
 
 

@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from refdesk import settings
 from refdesk.answer import Query
-from refdesk.library import EngineHits, LibraryReader, SearchPorts
-from refdesk.terms import idf, terms
+from refdesk.library import EngineHits, SearchPorts
 from refdesk.trace import in_thread
 from refdesk.types import Hit
 
@@ -57,10 +56,3 @@ async def hybrid_hits(query: Query, ports: SearchPorts) -> list[Hit]:
     """BM25 and vectors: what every other engine stands beside."""
     text, vector = query.standalone, query.vector
     return await in_thread(ports.library.search, text, vector, ports.k, "hybrid", ports.scope, ports.settings)
-
-
-def unsaid_share(query: Query, hit: Hit, library: LibraryReader) -> float:
-    """How much of the question's weight in words a passage does not hold."""
-    weights = idf(library.frequencies(query.terms), library.chunk_count)
-    held = frozenset(terms(f"{hit.chunk.context} {hit.chunk.text}", hit.document.language or "en"))
-    return sum(weight for term, weight in weights.items() if term not in held) / (sum(weights.values()) or 1.0)

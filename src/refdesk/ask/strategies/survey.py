@@ -29,9 +29,8 @@ from refdesk.text import CHARACTERS_PER_TOKEN
 from refdesk.trace import Stage, in_thread, is_able, model_reply
 from refdesk.types import Hit
 
-WHOLE_TOKENS, BATCH_TOKENS = 80_000, 50_000  # seed 000, step Q2
-MOST_TOKENS = 4 * BATCH_TOKENS  # of summaries that one question may show to a model; then documents are cut
-MOST_CHUNKS = 4_000  # whose summaries the embedder compares
+WHOLE = 1.6  # of `rag.survey_batch_tokens` that may go in one: 80k and 50k in seed 000, step Q2
+MOST_BATCHES = 4  # of summaries that one question may show to a model; then documents are cut
 WINDOW_SHARE = 0.6  # of a model's window for the summaries of one batch
 EXCHANGES = 20  # messages of the conversation that the router is told: the last ten exchanges
 LONGEST_TURN = 1_000  # characters of each of them
@@ -82,7 +81,7 @@ async def survey(query: Query, ports: SearchPorts) -> list[EngineHits]:
             stage.gave(chosen=len(found), others=len(others))
             return [EngineHits("survey", found, are_chosen=True, others=others)]
         hybrid = await hybrid_hits(query, ports)
-        cut = await in_thread(_cut, query, ports, every, chunks=MOST_CHUNKS)
+        cut = await in_thread(_cut, query, ports, every, chunks=ports.settings.survey_chunks)
         near, others = await in_thread(_by_embedder, query, ports, cut.summaries, hybrid)
         stage.gave(**_sizes(every, cut), chosen=len(near), others=len(others))
     return [EngineHits("survey", near, others=others)]
@@ -102,8 +101,9 @@ def _affordable(model: LLM, ports: SearchPorts) -> tuple[int, str]:
     """Tokens of summaries that this model may be shown, and what bounds them, where that is the price."""
     price = estimate(model.name, 1_000_000, 0)
     limit = ports.settings.cost_limit_usd / 2  # the answer is to be paid too
-    if not price or price * MOST_TOKENS / 1e6 <= limit:
-        return MOST_TOKENS, ""
+    most = MOST_BATCHES * ports.settings.survey_batch_tokens
+    if not price or price * most / 1e6 <= limit:
+        return most, ""
     return int(limit / price * 1e6), f" (answer.cost_limit_usd is ${ports.settings.cost_limit_usd:g})"
 
 
@@ -158,7 +158,7 @@ async def _routed(
 ) -> list[int]:
     """The ids that the model names, in the order of the documents; empty where it names none or fails."""
     names = {one.id: one.name for one in ports.library.documents(ports.scope)}
-    batches = batched(summaries, model_info(model.name).context_window)
+    batches = batched(summaries, model_info(model.name).context_window, ports.settings.survey_batch_tokens)
     asked = [_ask(query, ports.turns, model, batch, names) for batch in batches]
     replies = await asyncio.gather(*asked, return_exceptions=True)
     chosen: dict[int, None] = {}
@@ -180,11 +180,11 @@ async def _routed(
     return list(chosen)[:MOST_CHOSEN]
 
 
-def batched(summaries: Sequence[ChunkSummary], window: int) -> list[list[ChunkSummary]]:
-    """One batch up to 80k tokens, else several of about 50k; none of more than its share of the model's window."""
+def batched(summaries: Sequence[ChunkSummary], window: int, tokens: int) -> list[list[ChunkSummary]]:
+    """One batch of 1.6 times as many tokens, else several of so many; none of more than its share of the window."""
     sizes = [_tokens(one) for one in summaries]
     share = int(WINDOW_SHARE * window)
-    most = WHOLE_TOKENS if sum(sizes) <= min(WHOLE_TOKENS, share) else min(BATCH_TOKENS, share)
+    most = min(share, round(WHOLE * tokens) if sum(sizes) <= WHOLE * tokens else tokens)
     batches: list[list[ChunkSummary]] = [[]]
     spent = 0
     for one, size in zip(summaries, sizes, strict=True):
@@ -291,8 +291,9 @@ def _others(
     """What is not read in full, nearest first; of very many, those of the documents that something was chosen of."""
     taken = {hit.chunk.id for hit in chosen}
     left = [one for one in summaries if one.chunk_id not in taken]
-    if len(left) > MOST_CHUNKS:
+    most = ports.settings.survey_chunks
+    if len(left) > most:
         documents = {hit.document.id for hit in chosen}
-        left = [one for one in left if one.document_id in documents][:MOST_CHUNKS]
+        left = [one for one in left if one.document_id in documents][:most]
     cosines = ports.library.summary_cosines(left, query.vector)
     return [left[place] for place in np.argsort(-cosines, kind="stable").tolist()]
