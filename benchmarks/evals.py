@@ -22,6 +22,7 @@ PARTS = (
     ("quotes", "Is what is quoted the document's text?"),
     ("answers", "Answers without a model: what they hold and what is refused, as the program ships"),
     ("with_model", "Answers with a small model, where REFDESK_GGUF names its file"),
+    ("model_ways", "The example questions with a small model, in five ways"),
     ("filing_answers", "Answers about company reports"),
     ("filing_figures", "Numbers asked of company reports"),
     ("conflicts", "Sources that are said to disagree"),
@@ -36,6 +37,8 @@ PARTS = (
     ("spelling", "Spelling"),
     ("intent", "Route and intent"),
     ("catalogue", "Questions about the library"),
+    ("engines", "Each engine alone and stacked"),
+    ("engine_building", "Building the engines"),
     ("ask_speed", "Time"),
     ("rules", "Patterns, words and numbers by hand"),
 )
@@ -83,6 +86,8 @@ def page() -> str:
             lines += ["| what | figure | bar | |", "|---|---|---|---|"]
             verdicts = {True: "met", False: "**missed**", None: ""}
             lines += [f"| {one.what} | {one.figure} | {one.bar} | {verdicts[one.met]} |" for one in figures]
+            details = KEPT / f"{name}.md"
+            lines += ["", details.read_text(encoding="utf-8")] if details.exists() else []
     return "\n".join(lines) + "\n"
 
 
@@ -93,8 +98,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.part:
         KEPT.mkdir(parents=True, exist_ok=True)
-        figures = importlib.import_module(f"benchmarks.{options.part}").figures()
-        (KEPT / f"{options.part}.json").write_bytes(orjson.dumps(figures))
+        module = importlib.import_module(f"benchmarks.{options.part}")
+        (KEPT / f"{options.part}.json").write_bytes(orjson.dumps(module.figures()))
+        if hasattr(module, "details"):  # a table of its own below that of the bars
+            (KEPT / f"{options.part}.md").write_text(module.details(), encoding="utf-8")
         return
     every = [one for name in options.only.split(",") for one in measured(name)]
     PAGE.write_text(page(), encoding="utf-8")

@@ -1,12 +1,13 @@
 """Steps, several things, yes or no, a definition, or one thing: is what a question wants known? And how it is learned.
 
 python -m benchmarks.question_kinds          measures
-python -m benchmarks.question_kinds --fit    learns anew and writes src/refdesk/assets/question_kinds.json
+python -m benchmarks.question_kinds --fit    learns anew and writes question_kinds.json and intents.json under assets/
 
 Examples are made from the families of paraphrases in `question_kinds.txt`, and measure in four folds, each family held
 back whole. Questions of squad_dev11's first 24 articles, TAT-QA's even contexts, QAMR, HotpotQA and WikiTableQuestions'
 even tables want one thing, but for those that begin as an example of another kind does. Nothing was learned from TREC,
-MTRAG, filings_dev or the other articles, by which it is measured.
+MTRAG, filings_dev or the other articles, by which it is measured. Whether a question is to be summed up, compared or
+reasoned about is learned alike from `intents.txt`; what begins with "why" is reasoned about, and all else is factual.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ from benchmarks.answering import Articles, questions
 from benchmarks.catalogue import _queries, _tables, _wiki, answers, one_of_each, sections
 from benchmarks.common import DATA, Figure, read_jsonl
 from benchmarks.intent import trec
-from refdesk.ask.wording import FILE, KINDS, patterns, tokens, wants
+from refdesk.ask.wording import INTENTS, INTENTS_FILE, KINDS, KINDS_FILE, intent_of, patterns, tokens, wants
 
 FAMILIES = Path(__file__).with_suffix(".txt")
+INTENT_FAMILIES = Path(__file__).with_name("intents.txt")
 SEED, FOLDS, PER_FAMILY = 7, 4, 24
 RIDGE, ROUNDS, RATE = 2e-5, 400, 0.05
 RAREST = 3  # examples that a pattern stands in
+CERTAIN = ("who", "when", "where", "whose", "whom")  # no such question is one for a summary or a comparison
 
 Example = tuple[int, str, int]  # kind, question, fold; -1 is always learned from
 
@@ -48,9 +51,9 @@ def filled(text: str, draw: random.Random) -> str:
     return text.rstrip("?¿ ") if draw.random() < 0.15 else text
 
 
-def made() -> list[Example]:
+def made(file: Path = FAMILIES, kinds: Sequence[str] = KINDS) -> list[Example]:
     found: list[Example] = []
-    for name, lines in sections(FAMILIES).items():
+    for name, lines in sections(file).items():
         kind = name.partition(" ")[0]
         if kind.startswith("{"):
             continue
@@ -58,18 +61,37 @@ def made() -> list[Example]:
             draw = random.Random(f"{SEED} {line}")
             texts = {filled(line, draw) for _ in range(PER_FAMILY)}
             fold = place % FOLDS if len(lines) >= FOLDS else -1
-            found += [(KINDS.index(kind), text, fold) for text in sorted(texts)]  # type: ignore[arg-type]
+            found += [(kinds.index(kind), text, fold) for text in sorted(texts)]
     return found
 
 
-def known_words() -> frozenset[str]:
+def known_words(*files: Path) -> frozenset[str]:
     """Words of the families outside of slots."""
     found: set[str] = set()
-    for name, lines in sections(FAMILIES).items():
-        if not name.startswith("{"):
-            for line in lines:
-                found.update(tokens(re.sub(r"\{\w+\}|[()|]", " ", line)))
+    for file in files:
+        for name, lines in sections(file).items():
+            if not name.startswith("{"):
+                for line in lines:
+                    found.update(tokens(re.sub(r"\{\w+\}|[()|]", " ", line)))
     return frozenset(found)
+
+
+def for_intents() -> list[Example]:
+    """Questions with their intents: families, and free questions, where their first words leave no doubt."""
+    own = made(INTENT_FAMILIES, INTENTS)
+    begun = {" ".join(tokens(text)[:2]) for intent, text, _ in own if intent}
+    others = [text for kind, text, _ in made() if KINDS[kind] != "one"]
+    tables = [*_tables(0), *_wiki(0, 1500)]  # they ask for cells, and what is computed from them
+    free = [*tables, *(row["text"] for row in questions("squad_dev11", 3000, Articles().is_for_learning)), *single()]
+    found: list[Example] = [(0, text, -1) for text in others]
+    for place, text in enumerate(dict.fromkeys(free)):
+        first = tokens(text)[:2]
+        is_clear = place < len(tables) or first[0] in CERTAIN or first[1:] in (["many"], ["much"])
+        if first[:1] == ["why"]:
+            found.append((INTENTS.index("analytical"), text, -1))
+        elif is_clear or " ".join(first) not in begun:
+            found.append((0, text, -1))
+    return [*own, *found]
 
 
 def single() -> list[str]:
@@ -86,20 +108,20 @@ def single() -> list[str]:
 # --- learning --------------------------------------------------------------------------------------------------------
 
 
-def fit(examples: Sequence[Example], words: frozenset[str]) -> dict[str, list[float]]:
+def fit(examples: Sequence[Example], words: frozenset[str], kinds: int = len(KINDS)) -> dict[str, list[float]]:
     """Weights by pattern: softmax regression, by Adam."""
     held = [sorted(set(patterns(text, words))) for _, text, _ in examples]
     counts = Counter(pattern for one in held for pattern in one)
     kept = {pattern: place for place, pattern in enumerate(sorted(p for p, n in counts.items() if n >= RAREST))}
     rows = np.repeat(np.arange(len(held)), [sum(p in kept for p in one) for one in held])
     columns = np.array([kept[p] for one in held for p in one if p in kept])
-    target = np.eye(len(KINDS))[[kind for kind, *_ in examples]]
+    target = np.eye(kinds)[[kind for kind, *_ in examples]]
     balance = (1.0 / target.sum(axis=0))[[kind for kind, *_ in examples]]
     balance = balance / balance.mean()
-    weights = np.zeros((len(kept), len(KINDS)))
+    weights = np.zeros((len(kept), kinds))
     first, second = np.zeros_like(weights), np.zeros_like(weights)
     for step in range(1, ROUNDS + 1):
-        scores = np.zeros((len(held), len(KINDS)))
+        scores = np.zeros((len(held), kinds))
         np.add.at(scores, rows, weights[columns])
         chance = np.exp(scores - scores.max(axis=1, keepdims=True))
         chance /= chance.sum(axis=1, keepdims=True)
@@ -118,12 +140,12 @@ def told(text: str, words: frozenset[str], weights: dict[str, list[float]]) -> N
     return raised / raised.sum()
 
 
-def write(words: frozenset[str], weights: dict[str, list[float]]) -> None:
+def write(file: Path, words: frozenset[str], weights: dict[str, list[float]]) -> None:
     lines = ",\n".join(
         f"{json.dumps(name)}: {json.dumps(row)}" for name, row in sorted(weights.items()) if max(map(abs, row)) >= 0.05
     )
     listed = json.dumps(sorted(words), ensure_ascii=False)
-    FILE.write_text(f'{{"words": {listed},\n"weights": {{\n{lines}\n}}}}\n', encoding="utf-8")
+    file.write_text(f'{{"words": {listed},\n"weights": {{\n{lines}\n}}}}\n', encoding="utf-8")
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
@@ -131,7 +153,7 @@ def write(words: frozenset[str], weights: dict[str, list[float]]) -> None:
 
 def held_back() -> Figure:
     """Of families that were not learned from, each kind: how many are known."""
-    examples, words = made(), known_words()
+    examples, words = made(), known_words(FAMILIES)
     ones = [(0, text, -1) for text in single()]
     right: Counter[str] = Counter()
     every: Counter[str] = Counter()
@@ -170,6 +192,9 @@ def figures() -> list[Figure]:
         counts = Counter(wants(text) for text in texts)
         shares = " · ".join(f"{kind} {counts[kind] / len(texts):.1%}" for kind in KINDS)
         found.append(Figure(f"wanted, {name} ({len(texts)})", shares))
+        intents = Counter(intent_of(text) for text in texts)
+        shares = " · ".join(f"{intent} {intents[intent] / len(texts):.1%}" for intent in INTENTS)
+        found.append(Figure(f"intent, {name} ({len(texts)})", shares))
     return found
 
 
@@ -177,8 +202,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fit", action="store_true", help="learn anew and write the file")
     if parser.parse_args(arguments).fit:
-        words = known_words()
-        write(words, fit([*made(), *((0, text, -1) for text in single())], words))
+        words = known_words(FAMILIES)
+        write(KINDS_FILE, words, fit([*made(), *((0, text, -1) for text in single())], words))
+        words = known_words(FAMILIES, INTENT_FAMILIES)
+        write(INTENTS_FILE, words, fit(for_intents(), words, len(INTENTS)))
     for one in figures():
         print(one, flush=True)
 

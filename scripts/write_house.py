@@ -21,6 +21,7 @@ VALUES = {"types", "errors", "answer", "records"}
 HELPERS = {
     "text",
     "terms",
+    "periods",
     "tables",
     "document_names",
     "entities",

@@ -11,8 +11,9 @@ from refdesk.ask.table_view import AskedWords
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.html import parse_markdown
+from refdesk.periods import TablePeriod, read_period
 from refdesk.records import StoredTable
-from refdesk.tables import TablePeriod, grid_of, read_period
+from refdesk.tables import grid_of
 from refdesk.types import Document
 
 QUARTERS = """

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from evidence_samples import chunk
+from refdesk import Refdesk
 from refdesk.answer import Citation, Claim, Verdict
 from refdesk.ask.extract import Quote
+from refdesk.ask.followup import points_back
 from refdesk.ask.judge import CONFIDENCE, HIGH, Relevance, calibrated, confidence, grounding, level
 from refdesk.ask.sentences import ScoredSentence
 from refdesk.settings import Settings
@@ -64,7 +66,7 @@ def test_no_claims_no_confidence() -> None:
     assert confidence(relevance(1.0), [], [], Settings()).level == "low"
 
 
-@pytest.mark.parametrize(("score", "name"), [(0.88, "high"), (0.879, "medium"), (0.5, "medium"), (0.499, "low")])
+@pytest.mark.parametrize(("score", "name"), [(0.9, "high"), (0.899, "medium"), (0.5, "medium"), (0.499, "low")])
 def test_levels(score: float, name: str) -> None:
     assert level(score) == name
 
@@ -99,3 +101,37 @@ def test_what_is_quoted_is_judged_not_how_many_words_it_shares() -> None:
         assert told.score < sure.score
         assert told.reason != sure.reason
     assert confidence(relevance(0.99), [claim()], [citation()], Settings(), [quote(unnamed=0.2)]).score < HIGH
+
+
+def test_a_figure_of_a_named_row_does_not_answer_what_no_column_is_called(examples: Refdesk) -> None:
+    """The quarter's revenue of a buoy stands under its name; its height and weight are told elsewhere or nowhere."""
+    for question in ("How tall is the WB-7 buoy?", "What does the WB-7 weigh?"):
+        answer = examples.ask_sync(question, settings={"cache.enabled": False})
+        assert not answer.figures
+        assert "million" not in answer.content
+    asked = "How much revenue did WB-7 wave buoys make in Q3 2025?"
+    assert "0.98" in examples.ask_sync(asked, settings={"cache.enabled": False}).content
+
+
+def test_what_points_at_something_unsaid_is_never_high(examples: Refdesk) -> None:
+    named = examples.ask_sync("How many days a week may staff work from home?", settings={"cache.enabled": False})
+    asked = "How many days a week may these staff work from home?"
+    pointing = examples.ask_sync(asked, settings={"cache.enabled": False})
+    assert named.confidence.level == "high"
+    assert pointing.content == named.content
+    assert pointing.confidence.level == "medium"
+    assert pointing.confidence.score < HIGH
+
+
+@pytest.mark.parametrize(
+    ("question", "word"),
+    [
+        ("What is the purpose of this rule?", "this"),
+        ("How is it cleaned?", "it"),
+        ("What is the WB-7 and how is it cleaned?", ""),
+        ("Is it possible to clean the hull?", ""),
+        ("What was added this week?", ""),
+    ],
+)
+def test_a_word_that_points_back_is_found(question: str, word: str) -> None:
+    assert points_back(question) == word

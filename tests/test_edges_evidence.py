@@ -15,6 +15,7 @@ import pytest
 from context_samples import chunk, context, passage
 from edge_samples import TEXTS, embed, freeze
 from refdesk.answer import Citation, Claim, Query, Retrieved
+from refdesk.ask.assemble import previews
 from refdesk.ask.extract import _chosen, _lines, _sentences, can_stand, quoted
 from refdesk.ask.figures import agrees, conflicts, disagree, figures, quoted_side
 from refdesk.ask.judge import (
@@ -25,7 +26,6 @@ from refdesk.ask.judge import (
     features,
     grounding,
     nearest_topics,
-    previews,
     related,
     sources,
     sufficiency,

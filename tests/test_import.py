@@ -183,7 +183,6 @@ def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Base]:
     found = Base()
     monkeypatch.setenv("AIRTABLE_API_KEY", "pat123")
     monkeypatch.setenv("AIRTABLE_ENDPOINT_URL", found.url)
-    monkeypatch.setattr("refdesk.providers.airtable.WAIT_S", 0.01)
     yield found
     found.server.shutdown()
 
@@ -253,7 +252,7 @@ def test_a_table_of_documents_and_a_formula(desk: Refdesk, base: Base) -> None:
     assert read(desk, fields=mapped, formula="{State} = 'ready'") == [("Anchors", "added")]
 
 
-def test_it_waits_when_it_is_told_to(desk: Refdesk, base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_waits_when_it_is_told_to(base: Base) -> None:
     fill(base)
     base.busy = 2
     account = Airtable("pat123", base.url, wait_s=0.01)

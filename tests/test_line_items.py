@@ -9,9 +9,9 @@ import pytest
 
 from refdesk import Refdesk
 from refdesk.ask.line_items import Report, Wanted, named_times, ranked, vectors_of
+from refdesk.periods import read_period
 from refdesk.ports import NoReader
 from refdesk.providers.shipped import OnnxReader
-from refdesk.tables import read_period
 
 REPORT = """<html><head><title>Ortel annual report {year}</title></head><body>
 <h1>Ortel annual report {year}</h1>
@@ -38,6 +38,11 @@ REPORT = """<html><head><title>Ortel annual report {year}</title></head><body>
 <table><tr><th></th><th>December 31, {year}</th><th>December 31, {before}</th></tr>
 <tr><td>Inventory</td><td>(17)</td><td>(15)</td></tr>
 <tr><td>Total deferred taxes</td><td>88</td><td>71</td></tr></table>
+<h2>Products</h2>
+<p>Net sales by product were as follows: (In millions)</p>
+<table><tr><th>Year ended December 31,</th><th>{year}</th><th>{before}</th></tr>
+<tr><td>Winches</td><td>377</td><td>361</td></tr>
+<tr><td>Hoists</td><td>288</td><td>279</td></tr></table>
 <h2>Segments</h2>
 <p>(In millions) Years ended December 31,</p>
 <table><tr><th></th><th>{year}</th><th>{before}</th></tr>
@@ -88,6 +93,17 @@ def test_a_change_is_computed_from_both_years(desk: Refdesk) -> None:
     assert "92022 - 92021" in content
     content = said(desk, "Has Ortel increased its debt on the balance sheet between 2022 and 2021?").replace(",", "")
     assert "72022 - 72021" in content
+
+
+def test_the_text_above_a_table_says_what_its_rows_are_of(desk: Refdesk) -> None:
+    content = said(desk, "What were Ortel's net sales of winches in FY2022?")
+    assert "377" in content and "year ended December 31, 2022" in content, "not all net sales"
+
+
+def test_amounts_are_compared_in_the_time_that_is_named(desk: Refdesk) -> None:
+    content = said(desk, "How did Ortel's operating income compare to its cost of sales in 2022?").replace(",", "")
+    assert "1815" in content and "33.6%" in content
+    assert "1225" not in content, "of the year before"
 
 
 def test_a_figure_over_time_is_that_of_every_report(desk: Refdesk) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import socket
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -146,13 +146,20 @@ def test_every_hosted_provider_has_prices() -> None:
     assert {one.price_name for one in PROVIDERS.values() if not one.is_local} <= known
 
 
-def test_prices_ask_no_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("the network was touched")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    assert estimate("openai:gpt-4o", 1000, 100) == pytest.approx(0.0035)
+def test_prices_ask_no_one() -> None:
+    """In a process of its own, which ends at the first look at the network."""
+    program = """
+import os, sys
+sys.addaudithook(lambda event, _: os._exit(3) if event in ("socket.connect", "socket.getaddrinfo") else None)
+from refdesk.models import estimate
+print(estimate("openai:gpt-4o", 1000, 100))
+if "look" in sys.argv:
+    import socket
+    socket.getaddrinfo("localhost", 80)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and float(done.stdout) == pytest.approx(0.0035), done.stderr
+    assert subprocess.run([sys.executable, "-c", program, "look"], capture_output=True, check=False).returncode == 3
 
 
 # --- which models are made

@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from browser import browsing, tab
-from http_server import Server, serving
-from refdesk import Refdesk
+import page_samples
+from browser import tab
+from http_server import Server
 
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def server(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("names") / "library"
-    shutil.copytree(examples_folder, folder)
-    with Refdesk(folder) as desk, serving(desk) as found:
-        yield found
-
-
-@pytest.fixture
-def page(browser: Browser, server: Server) -> Iterator[Page]:
-    with tab(browser, server.url) as found:
-        yield found
+browser, server, page = page_samples.browser, page_samples.server, page_samples.page
 
 
 def test_an_edge_opens_its_proof_and_a_name_leads_on(page: Page, server: Server) -> None:

@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from browser import ask, browsing, tab
+import page_samples
+from browser import ask, tab
 from http_server import Server, serving
 from library_samples import open_desk
 from refdesk import Refdesk, UsageError
 from wire_server import Reply, WireServer
 
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def server(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("page") / "library"
-    shutil.copytree(examples_folder, folder)
-    with Refdesk(folder) as desk, serving(desk) as found:
-        yield found
-
-
-@pytest.fixture
-def page(browser: Browser, server: Server) -> Iterator[Page]:
-    with tab(browser, server.url) as found:
-        yield found
+browser, server, page = page_samples.browser, page_samples.server, page_samples.page
 
 
 def test_a_setting_is_changed_and_put_back(page: Page, server: Server) -> None:

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from browser import ask, browsing, edges, tab
-from http_server import Server, serving
-from refdesk import Refdesk
+import page_samples
+from browser import ask, edges, tab
+from http_server import Server
 
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def server(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("page") / "library"
-    shutil.copytree(examples_folder, folder)
-    with Refdesk(folder) as desk, serving(desk) as found:
-        yield found
+browser, server = page_samples.browser, page_samples.server
 
 
 def is_in_view(page: Page) -> bool:

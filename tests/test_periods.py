@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.tables import TablePeriod, period_from, read_period
+from refdesk.periods import TablePeriod, period_from, read_period
 
 READ = [
     ("Three Months Ended June 25, 2022", "P3M/2022-06-25"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 
 from evidence_samples import add, chunk
 from refdesk import Refdesk
-from refdesk.answer import Query, Retrieved
+from refdesk.answer import EVERYTHING, Query, Question, Retrieved
 from refdesk.ask.extract import SURE, Quote, is_fit_figure, short_answer
+from refdesk.ask.flow import ask, collected
 from refdesk.ask.retrieve import MOST_PASSAGES, ordered, read_hits
 from refdesk.ask.sentences import ScoredSentence, score_sentences, sentence_text
 from refdesk.ask.wording import unfit_units
@@ -200,7 +202,7 @@ def test_a_figure_answers_unless_it_cannot_or_a_text_is_surer(
     query = Query(question, question, embedder.embed_query(question), ())
     text = [replace(hits[0], chunk=replace(hits[0].chunk, kind="text"))]
     found = Retrieved(tuple(text), tuple(text), {}, {}, readings={hits[0].chunk.id: Reading(answered, answered, (), 1)})
-    assert is_fit_figure(figure, chance, query, found, embedder) is fits
+    assert is_fit_figure(lambda: figure, chance, query, found, embedder) is fits
 
 
 def test_what_may_not_be_quoted_takes_no_share_of_the_chances() -> None:
@@ -276,11 +278,10 @@ def test_basic_does_without_it(desk: Refdesk) -> None:
 
 
 @pytest.mark.parametrize("reader", [BrokenReader(), OnnxReader(Path("/nowhere")), NoReader()], ids=lambda one: one.name)
-def test_without_a_reader_the_answer_goes_on(
-    desk: Refdesk, reader: BrokenReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(desk.parts.asking, "passage_reader", reader)
-    answer = desk.ask_sync("How heavy is the anchor?", cache=False)
+def test_without_a_reader_the_answer_goes_on(desk: Refdesk, reader: BrokenReader) -> None:
+    question = Question("How heavy is the anchor?", EVERYTHING, use_cache=False)
+    ports = replace(desk.parts.asking.ports(question, desk.settings), reader=reader)
+    answer = asyncio.run(collected(ask(question, ports)))
     assert "350 kg" in answer.content and answer.short == ""
     said = stages(desk, answer.id)["read"]
     assert said == ("" if isinstance(reader, NoReader) else "it failed: ModelError")

@@ -109,10 +109,9 @@ def test_small_talk(text: str) -> None:
         *(
             "Book me a flight to Paris",
             "Write me a poem about the sea",
-            "play some music",
             "Set a timer for ten minutes",
         ),
-        *("tell me a joke", "please turn off the lights", "Remind me to call Anna", "flip a coin", "What time is it?"),
+        *("tell me a joke", "please turn off the lights", "Remind me to call Anna", "flip a coin"),
     ),
 )
 def test_errands(text: str) -> None:
@@ -120,8 +119,8 @@ def test_errands(text: str) -> None:
 
 
 def test_what_the_documents_may_answer_is_no_errand() -> None:
-    assert reading("What's the weather like tomorrow?", unknown=1).route == "out_of_scope"
-    assert reading("What's the weather like tomorrow?", unknown=0).route == "needs_retrieval"
+    assert reading("Turn up the volume", unknown=1).route == "out_of_scope"
+    assert reading("Turn up the volume", unknown=0).route == "needs_retrieval"
     assert reading("Set the thermostat to twenty degrees", unknown=0).route == "needs_retrieval"
 
 

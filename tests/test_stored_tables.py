@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from large_sheets import store_sheet
 from library_samples import open_desk
 from memory_desk import KINDS, open_either
-from refdesk import Refdesk, records
-from refdesk.records import LARGEST, StoredTable
-from refdesk.store import documents as store_tables
+from refdesk import Refdesk
+from refdesk.records import LARGEST, MOST_CELLS, StoredTable
+from refdesk.store.documents import SqlTables
 from refdesk.tables import grid_of
 
 HARBOUR = """# Fees
@@ -116,41 +117,32 @@ def test_a_large_table_comes_with_its_heads_and_is_read_by_column(desk: Any, tmp
     assert desk.parts.reader.columns(10**9, [0]) == {}
 
 
-@pytest.fixture
-def small_sheets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has more than 50 cells is a sheet: to embed three of 5,000 takes long."""
-    monkeypatch.setattr(records, "MOST_CELLS", 50)
-    monkeypatch.setattr(store_tables, "MOST_CELLS", 50)
-
-
-def add_sheets(desk: Any, folder: Path, count: int) -> list[StoredTable]:
+def add_sheets(desk: Any, count: int) -> list[StoredTable]:
+    """Each has a few more cells than a small table."""
     for number in range(count):
-        lines = "\n".join(f"ship {row},{row + number}" for row in range(40))
-        desk.add(write(folder, f"ships-{number}.csv", f"Ship,Length\n{lines}\n"))
+        lines = "\n".join(f"ship {row},{row + number}" for row in range(MOST_CELLS // 2 + 10))
+        store_sheet(desk, f"ships-{number}.csv", f"Ship,Length\n{lines}\n".encode())
     names = [desk.document(f"ships-{number}.csv").id for number in range(count)]
     return [desk.parts.tables.of_document(name)[0] for name in names]
 
 
-@pytest.mark.usefixtures("small_sheets")
-def test_sheets_are_read_for_a_question_while_there_is_room(desk: Any, tmp_path: Path) -> None:
+def test_sheets_are_read_for_a_question_while_there_is_room(desk: Any) -> None:
     """In the order in which they were found; those that are left out have their heads."""
-    found, store = add_sheets(desk, tmp_path, 3), desk.parts.tables
+    found, store = add_sheets(desk, 3), desk.parts.tables
     for _ in range(2):  # the second time they are remembered
         loaded = store.with_cells(found, found[0].cell_count + found[1].cell_count)
         assert [table.is_loaded for table in loaded] == [True, True, False]
         assert [loaded[n].at([(1, 1)])[0].number for n in range(2)] == [0.0, 1.0]
     assert all(table.is_loaded for table in store.with_cells(found, LARGEST))
-    assert not any(table.is_loaded for table in store.with_cells(found, 50))
+    assert not any(table.is_loaded for table in store.with_cells(found, MOST_CELLS))
 
 
-@pytest.mark.usefixtures("small_sheets")
-def test_the_sheets_that_were_read_last_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sheets_that_were_read_last_are_remembered(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
-        first, second = add_sheets(desk, tmp_path, 2)
-        store = desk.parts.tables
+        first, second = add_sheets(desk, 2)
+        store = SqlTables(desk.parts.documents, largest=second.cell_count)  # there is room for one
         (kept,) = store.with_cells([first], LARGEST)
         assert store.with_cells([first], LARGEST)[0] is kept
-        monkeypatch.setattr(store_tables, "LARGEST", second.cell_count)  # there is room for one
         store.with_cells([second], LARGEST)
         assert store.with_cells([first], LARGEST)[0] is not kept
 
@@ -212,13 +204,13 @@ def test_a_new_library_misses_none(tmp_path: Path) -> None:
         assert desk.state().has_tables
 
 
-def test_many_tables_are_read_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_tables_are_read_one_after_the_other(tmp_path: Path) -> None:
     """Whatever is remembered of those before."""
-    monkeypatch.setattr(store_tables, "REMEMBERED", 20)
     with open_desk(tmp_path / "library") as desk:
         for number in range(6):
             desk.add_text(f"note {number}", f"| Quay | Fee |\n|---|---|\n| North | {number} |\n", format="markdown")
+        store = SqlTables(desk.parts.documents, remembered=20)
         for _ in range(2):
             for number in range(6):
-                (table,) = tables(desk, f"note {number}")
+                (table,) = store.with_cells(store.of_document(desk.document(f"note {number}").id))
                 assert [cell.number for cell in table.cells if cell.number is not None] == [float(number)]

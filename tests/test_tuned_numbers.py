@@ -52,7 +52,7 @@ def test_doubt(probability: float, names: tuple[str, ...], doubt: str) -> None:
     assert doubted(Relevance(probability, {}, ("keel",), names), found, Settings()) == doubt
 
 
-@pytest.mark.parametrize(("score", "name"), [(0.88, "high"), (0.879, "medium"), (0.5, "medium"), (0.499, "low")])
+@pytest.mark.parametrize(("score", "name"), [(0.9, "high"), (0.899, "medium"), (0.5, "medium"), (0.499, "low")])
 def test_levels_of_confidence(score: float, name: str) -> None:
     assert level(score) == name
 

@@ -180,7 +180,7 @@ def test_a_model_settles_only_what_is_unclear(examples: Refdesk, server: WireSer
     ask(examples, "List all spare parts", router=model(server))
     assert not server.requests
     server.say('{"route": "needs_retrieval", "intent": "summary"}')
-    query, stages = ask(examples, "Tell me briefly what the drift trial was about", router=model(server))
+    query, stages = ask(examples, "Condensed version of the drift trial please", router=model(server))
     assert query.intent == "summary" and query.hints.template == "summary"
     assert stages["classify_model"].output["intent"] == "summary"
 

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 
 from refdesk.ask.table_question import newest_columns
+from refdesk.periods import TablePeriod, period_from
 from refdesk.records import StoredCell, StoredTable
-from refdesk.tables import TablePeriod, grid_of, period_from
+from refdesk.tables import grid_of
 from refdesk.terms import terms
 
 LONGEST_LABEL = 8  # words of a row that is asked for

@@ -453,11 +453,13 @@ class Refdesk(LibraryDesk):
 
     def check_database(self) -> Finding:
         """Where the truth is kept and how it is searched."""
-        if not is_server(self._engine):
+        index = self.parts.index
+        if not isinstance(index, PostgresIndex):
             return Finding("storage", True, f"SQLite in {self.folder}; BM25 by tantivy, vectors by usearch")
+        index.refresh()
         said = describe_server(self._engine)
         searched = "" if self._follower is self._engine else "; searches go to its replica"
-        return Finding("storage", True, f"{said}; BM25 by our own postings{searched}")
+        return Finding("storage", True, f"{said}; {index.ranked_by}{searched}")
 
     def check_embedder(self) -> Finding:
         """Whether it embeds, and is the one that the library was made with."""
@@ -488,12 +490,6 @@ class Refdesk(LibraryDesk):
     def backup(self, file: str | Path, *, on_damage: Callable[[str], None] = lambda problem: None) -> Path:
         """Writes the whole library into one file while others work; `on_damage` is told of missing or altered files."""
 
-        if self.config.files_url:
-            raise UsageError(
-                f"the files of this library are at {self.config.files_url}, and a backup holds those of its folder",
-                hint="back up the database and that place with their own tools",
-            )
-
         def look(place: Path) -> None:
             for damage in _damaged(place):
                 on_damage(f"{damage.name} is {damage.what}")
@@ -508,7 +504,14 @@ class Refdesk(LibraryDesk):
             with opened_copy(copy) as engine:
                 clear_copy(engine)
 
-        return backups.backup(self.folder, Path(file).expanduser(), copy_to, look)
+        def fetch(place: Path) -> None:
+            with opened_copy(place / DATABASE) as engine:
+                hashes = SqlDocuments(engine).wanted_files()
+            waiting = [job.id for job in self.jobs.all().values() if job.status != "ready"]
+            backups.fetch_files(self.files, place / "files", hashes, waiting)
+
+        is_elsewhere = bool(self.config.files_url)
+        return backups.backup(self.folder, Path(file).expanduser(), copy_to, look, fetch if is_elsewhere else None)
 
     def migrate(self, to: str, report: Report = lambda done, total: None) -> dict[str, int]:
         """Copies the library into a PostgreSQL (`postgresql://…`) or a folder; gives the rows of each table.
@@ -550,6 +553,8 @@ class Refdesk(LibraryDesk):
                 hint="unset it, restore, and then `refdesk migrate --to postgresql://…`",
             )
         backups.restore(Path(file).expanduser(), folder, is_anyone_at_work, replace=replace)
+        if config.files_url:
+            backups.hand_over(folder, _files(folder, config.files_url))
         with Refdesk(folder) as desk:
             desk.reindex()
         return folder

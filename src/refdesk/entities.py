@@ -14,6 +14,7 @@ import calendar
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from refdesk.terms import period_of, strip_accents, words
@@ -71,6 +72,7 @@ def is_entity(name: str) -> bool:
     return not period_of(name) or bool(_CODE.match(name))  # ISO 9001:2015 is a code, March 2020 a date
 
 
+@lru_cache(maxsize=20_000)  # names come again and again, within a document and from one to the next
 def key_of(name: str) -> str:
     """The key of an entity, "" of an amount or a date."""
     return entity_key(name) if is_entity(name) else ""

@@ -10,7 +10,7 @@ from refdesk.arguments import checked_collection, checked_metadata
 from refdesk.caller_desk import DEFAULT_COLLECTION, CallerDesk
 from refdesk.errors import LibraryBusy, LibraryError, NotFound, UsageError
 from refdesk.ingest.airtable import AirtableSource, Records
-from refdesk.ingest.background import Background, BackgroundPorts, cost_of, new_job
+from refdesk.ingest.background import Background, BackgroundPorts, cost_of, new_job, tree_cost_of
 from refdesk.ingest.imported import ImportedDocument, Importer, by_document, checked_chunk, read_lines
 from refdesk.ingest.runs import Run, at_work
 from refdesk.ingest.summarise import SummaryCost
@@ -92,8 +92,13 @@ class LibraryDesk(CallerDesk):
         place = checked_collection(collection) if collection else ""
         return cost_of(self.background_ports, self.scope(place or None))
 
+    def tree_summary_cost(self, collection: str = "") -> SummaryCost:
+        """How many sections and documents a model has not summed up yet, and what that would take and cost."""
+        place = checked_collection(collection) if collection else ""
+        return tree_cost_of(self.background_ports, self.scope(place or None))
+
     def submit_background(self, kind: JobKind, collection: str = "") -> Job:
-        """A job that a server takes up, or `work_in_background`: `summaries` or `tree`."""
+        """A job that a server takes up, or `work_in_background`: `summaries`, `tree` or `tree_summaries`."""
         place = checked_collection(collection) if collection else ""
         running = list(self.jobs.all(BACKGROUND).values())
         return self.jobs.submit([new_job(kind, place, self.caller.id, running)])[0]
@@ -130,6 +135,10 @@ class LibraryDesk(CallerDesk):
     def build_tree(self, collection: str = "", *, on_progress: Callable[[Job], None] = lambda job: None) -> Job:
         """Sums up sections, documents and groups of documents; what has not changed is left as it is."""
         return self._at_once("tree", collection, on_progress)
+
+    def summarise_tree(self, collection: str = "", *, on_progress: Callable[[Job], None] = lambda job: None) -> Job:
+        """The tree, its sections and documents summed up by the summariser; see `tree_summary_cost` first."""
+        return self._at_once("tree_summaries", collection, on_progress)
 
     def _at_once(self, kind: JobKind, collection: str, on_progress: Callable[[Job], None]) -> Job:
         self.jobs.alive()  # what a killed process had taken is free from now on, and taken over here

@@ -55,6 +55,14 @@ class TokenEmbedder(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def layers(self) -> int:
+        """How many vectors of a token stand side by side, each of which is compared with its like."""
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it has learned to be compared token by token; else its vectors have a direction in common."""
+
     def chunk_tokens(self, chunk: Chunk) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
 
     def query_tokens(self, text: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...

@@ -75,6 +75,16 @@ class Settings:
     )
     rrf_k: int = _per_question("rag.rrf_k", 30, "Dampening of reciprocal rank fusion", 1, 1000)
     candidates: int = _per_question("rag.candidates", 20, "Chunks each engine hands to the fusion, at least", 1, 5000)
+    survey_chunks: int = _per_question(
+        "rag.survey_chunks", 4000, "Summaries a survey compares without a model; then documents are cut", 10, 100_000
+    )
+    survey_batch_tokens: int = _per_question(
+        "rag.survey_batch_tokens",
+        50_000,
+        "Tokens of summaries in one request to a survey's router; up to 1.6 times as many go in one, 4 batches at most",
+        1000,
+        1_000_000,
+    )
     similarity_threshold: float = _per_question(
         "rag.similarity_threshold", 0.35, "Cosine below which a chunk needs shared words to stay", -1.0, 1.0
     )
@@ -274,7 +284,7 @@ class Settings:
     )
     chunk_overlap: int = _setting("ingest.chunk_overlap", 1, "Sentences repeated from the chunk before", 0, 5)
     token_vectors: bool = _setting(
-        "ingest.token_vectors", False, "Keep a vector for each word, for late interaction; 7 to 14 kB a chunk"
+        "ingest.token_vectors", False, "Keep a vector for each word, for late interaction; 14 to 28 kB a chunk"
     )
     token_model: str = _setting(
         "ingest.token_model", "", "Folder of a ColBERT model in ONNX form for them; empty: the shipped embedder"

@@ -4,14 +4,6 @@
 ["", "2019", "2018"]
 ["Sales:", "", ""]                          a row without values is the section of those below it
 ["Fixed price", "$ 1,452.4", "(1,146.2)"]   row path "Sales: › Fixed price", numbers 1452.4 and -1146.2
-
-And which time does the head of a column, or the label of a row, speak of? One value, with a short text for it.
-
-"Three Months Ended June 25, 2022"  P3M/2022-06-25    the three months up to that day, as ISO 8601 writes a duration
-"Years Ended September 30, 2019"    P1Y/2019-09-30
-"FY 2019", "2019"                   2019
-"Q3 2022", "third quarter of 2022"  2022-Q3
-"June 25, 2022"                     2022-06-25        a day: what a balance sheet is of
 """
 
 from __future__ import annotations
@@ -27,166 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.periods import label_period, spoken_periods
 from refdesk.records import Path, StoredTable
-from refdesk.terms import DATE_PATTERN, alike, period_spans, read_date
 from refdesk.types import Chunk
-
-# --- which time does a head or a label speak of? ----------------------------------------------------------------------
-
-# `alike` has made "three months ended" and "13 weeks ended" a quarter.
-_LENGTH = re.compile(
-    r"\b(?:(?P<quarter>quarters?)|(?P<year>years?)|(?P<months>three|six|nine|twelve|\d{1,2})[\s-]months?"
-    r"|(?P<weeks>thirteen|twenty[\s-]six|thirty[\s-]nine|fifty[\s-](?:two|three)|\d\d)[\s-]weeks?)"
-    r"(?:\speriods?)?\s(?:end(?:ed|ing)|through|to)\b"
-)
-_NUMBER_OF_MONTHS = {"three": 3, "six": 6, "nine": 9, "twelve": 12}
-_WEEKS = {"thirteen": 3, "twenty six": 6, "thirty nine": 9, "fifty two": 12, "fifty three": 12}
-_SAID_DATE = re.compile(DATE_PATTERN, re.IGNORECASE)
-_WEEKS_OF_A_MONTH = 13 / 3
-_TEXT = re.compile(
-    r"(?:P(?P<length>\d{1,3})(?P<unit>[MY])/)?(?P<end>\d{4}-\d\d-\d\d)|(?P<year>\d{4})?-?(?:Q(?P<quarter>[1-4])|(?P<month>\d\d))?"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class TablePeriod:
-    """What a column or a row is of; 0 and "" where nothing is said, and false where nothing is said at all.
-
-    `months` is how long the time before the day `end` was; 0: what holds on that day.
-    """
-
-    year: int = 0
-    quarter: int = 0
-    month: int = 0
-    end: str = ""  # ISO
-    months: int = 0
-
-    def __bool__(self) -> bool:
-        return self != TablePeriod()
-
-    def __str__(self) -> str:
-        if self.end:
-            length = f"P{self.months // 12}Y/" if self.months and self.months % 12 == 0 else f"P{self.months}M/"
-            return length + self.end if self.months else self.end
-        part = f"Q{self.quarter}" if self.quarter else f"{self.month:02}" if self.month else ""
-        return "-".join(filter(None, (str(self.year or ""), part)))
-
-    def of_year(self, year: int) -> TablePeriod:
-        """This, if it ends in that year; nothing where no year is asked for, or it does not."""
-        return self if year and self.end[:4] == str(year) else TablePeriod()
-
-    def within(self, other: TablePeriod) -> TablePeriod:
-        """This, and what only the other one says: the row "Q1" in the column "2019" is 2019-Q1."""
-        if not self:
-            return other
-        if self.quarter and not self.year and other.year and not (other.quarter or other.end):
-            return replace(self, year=other.year)
-        return other.within(self) if other.quarter and not other.year and self.year and not self.quarter else self
-
-    @property
-    def length(self) -> int:
-        """In months; 0 of a day, and where it is not said."""
-        return self.months or (3 if self.quarter else 1 if self.month else 0 if self.end or not self.year else 12)
-
-    def is_of(self, asked: TablePeriod) -> bool:
-        """Is it the time that is asked for, as far as both say it? A fiscal quarter is the quarter of any calendar."""
-        if asked.end and self.end:
-            return asked.end == self.end
-        if self._in_month and asked._in_month and self._in_month != asked._in_month:
-            return False
-        if asked.quarter and self.quarter and asked.quarter != self.quarter:
-            return False
-        return asked.year == self.year
-
-    @property
-    def _in_month(self) -> int:
-        """The month that it is or lies in; 0 for a longer time and where none is named."""
-        return self.month or (int(self.end[5:7]) if self.end and not self.months else 0)
-
-    def clashes(self, asked: TablePeriod) -> bool:
-        """Is it another time than the one that is asked for?"""
-        return bool(asked.year and self.year) and not self.is_of(asked)
-
-
-def period_from(text: str) -> TablePeriod:
-    """The period of its short text.
-
-    >>> period_from("P3M/2022-06-25").months, period_from("2022-Q3").quarter
-    (3, 3)
-    """
-    match = _TEXT.fullmatch(text)
-    if match is None:
-        raise ValueError(f"'{text}' is no period")
-    if match["end"]:
-        months = int(match["length"] or 0) * (12 if match["unit"] == "Y" else 1)
-        return TablePeriod(int(match["end"][:4]), end=match["end"], months=months)
-    year, quarter, month = (int(match[name] or 0) for name in ("year", "quarter", "month"))
-    return TablePeriod(year, quarter, month)
-
-
-@lru_cache(maxsize=65_536)
-def read_period(text: str) -> TablePeriod:
-    """What a head or a label speaks of; nothing where it names two times, as "2019 compared with 2018" does.
-
-    >>> str(read_period("Three Months Ended June 25, 2022")), str(read_period("Fiscal Year 2019"))
-    ('P3M/2022-06-25', '2019')
-    """
-    if not any(letter.isdigit() for letter in text) and "quarter" not in text.lower():
-        return TablePeriod()
-    said = alike(" ".join(text.replace("%", " | ").lower().split()))  # "2018 %" is no year where it is a number
-    named = [readings[0] for match in _SAID_DATE.finditer(said) if len(readings := read_date(match)) == 1]
-    years = {when.year for when in named if when.year and not when.decade}
-    quarters = {when.quarter for when in named if when.quarter}
-    days = {(when.month, when.day) for when in named if when.day}
-    months = {when.month for when in named if when.month and not when.day}
-    if max(len(years), len(quarters), len(days), len(months)) > 1 or any(when.decade for when in named):
-        return TablePeriod()
-    year, quarter = next(iter(years), 0), next(iter(quarters), 0)
-    if days and year:
-        month, day = next(iter(days))
-        return TablePeriod(year, end=f"{year}-{month:02}-{day:02}", months=_length(said))
-    return TablePeriod(year, quarter, 0 if quarter or not year else next(iter(months), 0))
-
-
-@lru_cache(maxsize=65_536)
-def label_period(text: str) -> TablePeriod:
-    """Of a label that is a time, such as "Balance at December 31, 2018"; not of one that names it beside a thing.
-
-    >>> str(label_period("Balance at June 1, 2018")), str(label_period("2.500% Notes due on June 1, 2022"))
-    ('2018-06-01', '')
-    """
-    period = read_period(text)
-    if not period:
-        return period
-    said = sum(len(match.group()) for pattern in (_SAID_DATE, _LENGTH) for match in pattern.finditer(text.lower()))
-    return period if 2 * said >= len(text) else TablePeriod()
-
-
-def spoken_periods(text: str) -> list[tuple[int, int]]:
-    """Where a text speaks of times and of how long they were; the ranges may overlap."""
-    lowered = text.lower()
-    if len(lowered) != len(text):  # a letter such as İ that has two in lower case
-        return []
-    return [
-        *period_spans(text),
-        *(match.span() for pattern in (_SAID_DATE, _LENGTH) for match in pattern.finditer(lowered)),
-    ]
-
-
-def _length(text: str) -> int:
-    """In months, of a time that ends on a day."""
-    match = _LENGTH.search(text)
-    if match is None:
-        return 0
-    if match["quarter"] or match["year"]:
-        return 3 if match["quarter"] else 12
-    number = re.sub(r"[\s-]", " ", match["months"] or match["weeks"])
-    if match["months"]:
-        return _NUMBER_OF_MONTHS.get(number) or int(number)
-    return _WEEKS.get(number) or round(int(number) / _WEEKS_OF_A_MONTH)
-
-
-# --- what does a table say? -------------------------------------------------------------------------------------------
 
 Rows = Sequence[Sequence[str]]
 
@@ -418,9 +253,83 @@ def column_paths(
     for number, over in enumerate(placed):
         if any(over[1:]) and (number < last or sum(map(bool, over[1:])) == 1):
             below = head[number + 1] if number < last else ()
-            over = _spanning(over, below, middles[number] if middles else None)
+            over = _over_all(over, placed[number + 1 :]) or _spanning(over, below, middles[number] if middles else None)
         spread.append(over)
-    return tuple(tuple(dict.fromkeys(row[column] for row in spread if row[column])) for column in range(width))
+    paths = _stacked(spread, width)
+    if len({*paths[1:]}) < width - 1:  # two columns of one name: heads of blocks that are not set over their middles
+        others = _stacked(_over_blocks(placed, spread, width), width)
+        paths = max(paths, others, key=lambda found: (len({*found[1:]}), sum(map(len, found))))
+    return paths
+
+
+def _over_all(row: Sequence[str], below: Rows) -> list[str]:
+    """A row whose one text is a time, over columns of which none has a time of its own: it is that of all of them.
+
+    It may be set over the last of them: "In millions | | | January–June 2023" over "Sales | Profit | Costs".
+    """
+    (time, *others) = [text for text in row[1:] if text] or [""]
+    named = [text for line in below for text in line[1:] if text]
+    if others or len(named) < 2 or not label_period(time) or any(spoken_periods(text) for text in named):
+        return []
+    return [row[0], *[time] * (len(row) - 1)]
+
+
+def _stacked(rows: Sequence[Sequence[str]], width: int) -> tuple[Path, ...]:
+    return tuple(tuple(dict.fromkeys(row[column] for row in rows if row[column])) for column in range(width))
+
+
+def _repeated(names: Sequence[str]) -> int:
+    """How many columns come again and again: 2 of "2022, 2021, 2022, 2021"; 0 where none do.
+
+    >>> _repeated(["2022", "2021", "Change", "2022", "2021", "Change"]), _repeated(["2022", "2021", "2020"])
+    (3, 0)
+    """
+    for size in range(2, len(names) // 2 + 1):
+        if len(names) % size == 0 and all(names) and list(names[:-size]) == list(names[size:]):
+            return size if len({*names[:size]}) == size else 0
+    return 0
+
+
+def _over_blocks(head: Rows, spread: Rows, width: int) -> Rows:
+    """The head over columns that come again and again: each of these blocks has names of its own.
+
+    "Three Months Ended" and "Six Months Ended" may be set over the last column of their blocks, or over the first.
+    `spread`: what it is where nothing of the kind is so.
+
+    >>> _over_blocks([["", "", "Three", "", "Six"], ["", "2022", "2021", "2022", "2021"]], [], 5)[0]
+    ['', 'Three', 'Three', 'Six', 'Six']
+    """
+    lowest = [max((at for at, row in enumerate(head) if row[column]), default=-1) for column in range(width)]
+    names = [head[at][column] if at >= 0 else "" for column, at in enumerate(lowest)]
+    size = _repeated(names[1:])
+    found = [list(row) for row in spread or head]
+    for at, row in enumerate(head if size else ()):
+        over = [
+            _over_block(row, [c for c in range(start, start + size) if lowest[c] > at])
+            for start in range(1, width, size)
+        ]
+        if all(over) and len({(*block.values(),) for block in over}) > 1:  # what all say is no name of a block
+            for column, name in (pair for block in over for pair in block.items()):
+                found[at][column] = name
+            for column in range(1, width):
+                found[at][column] = row[column] if lowest[column] <= at else found[at][column]
+    return found
+
+
+def _over_block(row: Sequence[str], columns: Sequence[int]) -> dict[int, str]:
+    """Which of its texts stands over each of these columns; nothing where they do not fill them."""
+    block = ["", *(row[column] for column in columns)]
+    size = len(columns)
+    units = [at for at in range(1, size + 1) if block[at] and block[at] != block[at - 1]]
+    ends = [next((at - 1 for at in range(unit, size + 1) if block[at] != block[unit]), size) for unit in units]
+    spans = (
+        [(1, size)] if len(units) == 1 else _filled(list(zip(units, ends, strict=True)), {}, size) if units else None
+    )
+    return {
+        columns[at - 1]: block[unit]
+        for unit, (first, end) in zip(units, spans or (), strict=False)
+        for at in range(first, end + 1)
+    }
 
 
 def _spanning(row: list[str], below: Sequence[str], middles: Mapping[int, float] | None) -> list[str]:
@@ -449,7 +358,9 @@ def _spanning(row: list[str], below: Sequence[str], middles: Mapping[int, float]
                     at += step
         return found
     for unit, (start, end) in zip(units, spans, strict=True):
-        found[start : end + 1] = [row[unit]] * (end - start + 1)
+        for at in range(start, end + 1):  # "January 29," over a year stands over no column that has a day of its own
+            has_day = _DAY.search(row[unit]) and at < len(below) and label_period(below[at]).end
+            found[at] = row[at] if has_day else row[unit]
     return found
 
 

@@ -183,10 +183,10 @@ def is_able(model: LLM) -> bool:
 
 
 async def json_reply(
-    model: LLM, system: str, text: str, schema: Mapping[str, Any], most: int, stage: Stage
+    model: LLM, system: str, text: str, schema: Mapping[str, Any], most: int, stage: Stage, role: str = "router"
 ) -> Mapping[str, Any]:
     """The JSON that a model answers; empty when it is none."""
-    said = await model_reply(model, system, text, schema, most, stage)
+    said = await model_reply(model, system, text, schema, most, stage, role)
     try:
         found = json.loads(said[said.find("{") : said.rfind("}") + 1])
     except ValueError:

@@ -349,8 +349,9 @@ class Progress:
     files: tuple[FileProgress, ...] = ()  # those under way
 
 
-JobKind = Literal["run", "file", "upload", "url", "summaries", "tree"]
-BACKGROUND: tuple[JobKind, ...] = ("summaries", "tree")  # no files: what is made of documents that are there
+JobKind = Literal["run", "file", "upload", "url", "summaries", "tree", "tree_summaries"]
+# No files: what is made of documents that are there.
+BACKGROUND: tuple[JobKind, ...] = ("summaries", "tree", "tree_summaries")
 QUEUED: tuple[JobKind, ...] = ("upload", "url")  # wait for the worker of a server; files are added by who names them
 
 

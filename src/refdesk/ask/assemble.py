@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.answer import Context, Passage, Plan, Query, Retrieved
+from refdesk.answer import Citation, Context, Passage, Plan, Query, Retrieved
 from refdesk.ask.citations import BEST, joined_text, may_join, render, stands_alone
 from refdesk.ask.plan import Budget, system_message
 from refdesk.ask.resolution import SHARE, ShortRoom, in_short, surveyed
@@ -29,6 +31,7 @@ MOST_CHUNKS = 8  # in one passage: a marker that stands for more points nowhere
 HEADER_TOKENS = 24  # number, title, heading path and page
 MOST_TABLES, TABLE_REACH = 3, 6  # passages whose tables are made whole, and how many chunks on each side
 BETWEEN = " … "  # where sentences were left out
+QUOTE = 200  # characters of a passage shown before the answer is written
 SHORTENED = (0.5, 0.25, 0.12)  # shares of a passage's sentences that are tried
 
 
@@ -56,8 +59,9 @@ def assemble(
     most = max_context_chars or settings.max_context_chars or None
     system = system_message(plan, budget, settings, most) if plan.use_llm else ""
     room = Room(budget.passages, None if most is None else most - len(system.encode()))
-    hits = retrieved.hits
-    if plan.use_llm and budget.tier == "tiny":
+    hits, is_tiny = retrieved.hits, plan.use_llm and budget.tier == "tiny"
+    is_summed = query.intent == "summary" or bool(retrieved.key_sentences)
+    if is_tiny and is_summed:
         hits, room = hits[:BEST], replace(room, tokens=min(room.tokens, BEST_TOKENS))
     tokens = room.tokens if room.bytes is None else min(room.tokens, room.bytes // CHARACTERS_PER_TOKEN)
     is_survey = plan.strategy == "survey"
@@ -70,7 +74,13 @@ def assemble(
     runs = grow(hits, {} if is_survey else _around(retrieved, library, settings.neighbours), tokens)
     passages = _numbered([_passage(run, hit) for hit, run in runs])
     kept = _fit(passages, query, retrieved, settings, plan, room)
-    text = render(kept, query.standalone, settings.context_format, for_model=plan.use_llm)
+    shown = kept
+    if is_tiny and kept and not is_summed and not shows_short:
+        focused: Any = import_module("refdesk.ask.small_models").focused
+        shown = focused(kept, query, retrieved)
+        own = {passage.number: passage for passage in shown}
+        kept = [own.get(passage.number, passage) for passage in kept]
+    text = render(shown, query.standalone, settings.context_format, for_model=plan.use_llm)
     if shows_short and kept:
         spare = None if whole.bytes is None else max(0, whole.bytes - 2 * len(text.encode()))
         left = ShortRoom(max(0, whole.tokens - sum(map(_tokens, kept))), spare)
@@ -296,3 +306,27 @@ def _within(text: str, query: Query, room: Room) -> str:
     if room.bytes is None or len(text.encode()) <= room.bytes:
         return text
     return query.standalone.encode()[: max(0, room.bytes)].decode(errors="ignore")
+
+
+def previews(context: Context) -> tuple[Citation, ...]:
+    """What the answer will be written from, before any sentence of it is chosen."""
+    found = []
+    for passage in (one for one in context.passages if one.resolution != "summary"):
+        hit, chunk = passage.hit, passage.hit.chunk
+        citation = Citation(
+            marker=passage.number,
+            document_id=hit.document.id,
+            document_name=hit.document.name,
+            chunk_id=chunk.id,
+            chunk_sequence=chunk.sequence,
+            heading_path=chunk.heading_path,
+            page=hit.page,
+            boxes=hit.boxes,
+            located=bool(hit.boxes),
+            quote=chunk.text[:QUOTE],
+            relevance_score=hit.score,
+            similarity_score=hit.cosine,
+            origin=(chunk.spans[0].origin, chunk.spans[0].origin + len(chunk.text)) if chunk.spans else (0, 0),
+        )
+        found.append(citation)
+    return tuple(found)

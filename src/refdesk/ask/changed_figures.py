@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 
@@ -23,8 +24,8 @@ from refdesk.ask.table_answer import INSTEAD, SHOWN, asks_for_figure, asks_yes_o
 from refdesk.ask.table_question import asking_clause
 from refdesk.ask.wording import NUMBER
 from refdesk.library import LibraryReader
+from refdesk.periods import period_from, read_period
 from refdesk.ports import Reader
-from refdesk.tables import period_from, read_period
 
 _OF_CHANGE = re.compile(r"\byear[- ]over[- ]year\b|\bper ?cent\w*|%|\([^()]*\)", re.IGNORECASE)  # how it is told
 _HAS_BECOME = re.compile(r"^how (?:has|have)\b", re.IGNORECASE)
@@ -43,8 +44,11 @@ def changed_item(
     absent = absence(text, reports, library, reader)
     found = [asked_by_name(plain, reports, vectors, read_period(when), absent) for when in times]
     chances = [{one.item.name: one.chance for one in reversed(own)} for own in found]
-    best = max(chances[0].keys() & chances[1].keys(), key=lambda name: chances[0][name] * chances[1][name], default="")
-    return (best, times) if best and min(own[best] for own in chances) >= SHOWN else None
+    # The same row is meant in both years, or none is.
+    joint = {name: chances[0][name] * chances[1][name] for name in chances[0].keys() & chances[1].keys()}
+    none = math.prod(max(0.0, 1.0 - sum(own.values())) for own in chances)
+    best = max(joint, key=lambda name: joint[name], default="")
+    return (best, times) if best and joint[best] >= SHOWN * (none + sum(joint.values())) else None
 
 
 def asks_to_compute(query: Query) -> bool:

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Complexity, Hints, Intent, Query, Route
-from refdesk.ask.wording import meaning
+from refdesk.ask.wording import intent_of, meaning, wants
 from refdesk.document_names import asks_catalogue
 from refdesk.ports import Embedder
 from refdesk.terms import QUERY_STOP_WORDS, words
-from refdesk.text import ASSETS, patterns
+from refdesk.text import ASSETS
 
 # Which labelled questions are nearest to this one? Their labels say what kind of question it is.
 
@@ -167,14 +167,13 @@ HINTS: dict[Intent, Hints] = {
     "summary": Hints(top_k=12, use_mmr=True, template="summary"),
     "analytical": Hints(top_k=12, use_reasoning=True, template="analytical"),
 }
-_INTENT: Mapping[str, Intent] = {intent: intent for intent in HINTS} | {"reasons": "analytical"}
 INTENTS: tuple[Intent, ...] = ("factual", "summary", "comparison", "list", "analytical")
 OPEN_QUESTIONS = frozenset(["", "what", "how", "why"])  # what a summary is asked with; "who" and "when" want one thing
 CLEAR_VOTE = 0.8  # share of the nearest examples' votes that settles an intent no rule has settled …
 CLEAR_COSINE = 0.5  # … when the nearest is at least this near
 # Cosine to an example that settles a route other than searching. Of TREC's, SQuAD's and MTRAG's 2,009 questions 7 are
 # taken away from the documents by these, docs/log.md; the second holds whatever words the documents know.
-CHAT, CLEAR_CHAT, ERRAND = 0.5, 0.6, 0.6
+CHAT, CLEAR_CHAT, ERRAND = 0.5, 0.6, 0.5
 LIBRARY = 0.75  # the same for a question about the list of documents, with other embedders than the shipped one
 MARGIN = 0.1  # by how much such an example must be nearer than any question to documents
 LONGEST_CHAT = 12  # words
@@ -199,41 +198,15 @@ class Classification:
     catalogue: str = ""  # what of the list of documents it asks for
 
 
-_INTENTS = patterns("intents", "intents", re.IGNORECASE)
-_ERRANDS = patterns("intents", "errands", re.IGNORECASE)
-
-
-def without_frame(text: str, intent: Intent) -> str:
-    """The question without the words that tell its intent.
-
-    >>> without_frame("Give me a summary of the staff handbook", "summary")
-    'Give me a   of the staff handbook'
-    """
-    return _INTENTS[intent].sub(" ", text)
-
-
-def is_errand(text: str) -> bool:
-    """Whether it sounds like one; the documents have still to be asked."""
-    asked = without_greeting(text)
-    return _ERRANDS["act"].search(asked) is not None or _ERRANDS["live"].search(asked) is not None
-
-
 def classify(text: str, vector: Any, examples: Examples | None, unknown: int) -> Classification:
     """The route, intent, complexity and parts of a question.
 
-    `unknown` counts the content words that no document holds: an errand is only assumed where there are some, unless
-    it is said to somebody who acts ("book me a flight").
+    `unknown` counts the content words that no document holds: an errand is only assumed where there are some.
     """
     if group := kind(text):
         return Classification("conversational", complexity="simple", why=f"small talk: {group}")
     asked = without_greeting(text)
     closest = examples.closest(vector) if examples is not None and vector is not None else {}
-    if _ERRANDS["act"].search(asked):
-        return Classification("out_of_scope", complexity="simple", why="an errand")
-    if unknown and _ERRANDS["live"].search(asked):
-        return Classification(
-            "out_of_scope", complexity="simple", why="asks for what is so this minute, not for what is written"
-        )
     if closest and (away := _away_from_documents(asked, closest, unknown)):
         return Classification(
             away, complexity="simple", why="nearest examples", sure=False, confidence=_rounded(max(closest.values()))
@@ -281,19 +254,26 @@ def _intent(
 ) -> tuple[Intent, str, bool, float]:
     """(intent, why, whether it is sure, how far the examples agree)."""
     votes = examples.votes(vector) if examples is not None and closest else {}
-    for name, pattern in _INTENTS.items():
-        if name == "summary" and meaning(text).asks not in OPEN_QUESTIONS:
-            continue  # "Who wrote the overview?"
-        if pattern.search(text) or (name == "comparison" and parts):
-            agreed = votes.get(_INTENT[name], 0.0) if votes else UNKNOWN
-            return _INTENT[name], "rule", True, (1.0 + agreed) / 2
+    if (intent := _worded(text, parts)) != "factual":
+        return intent, "its wording", True, (1.0 + (votes.get(intent, 0.0) if votes else UNKNOWN)) / 2
     if not votes:
-        return "factual", "no rule applies", True, UNKNOWN
+        return "factual", "nothing in its wording", True, UNKNOWN
     best = max(INTENTS, key=lambda intent: votes.get(intent, 0.0))
     if best != "factual" and votes.get(best, 0.0) >= CLEAR_VOTE and closest[best] >= CLEAR_COSINE:
         return best, "nearest examples", False, votes[best]
     other = max(share for intent, share in votes.items() if intent != "factual") if len(votes) > 1 else 0.0
-    return "factual", "no rule applies", best == "factual", 1.0 - other / 2
+    return "factual", "nothing in its wording", best == "factual", 1.0 - other / 2
+
+
+def _worded(text: str, parts: tuple[str, ...]) -> Intent:
+    """What its words say: a learned intent, sides that are compared, several things that are asked for."""
+    asks = meaning(text).asks
+    if (intent := intent_of(text)) != "factual" and (intent != "summary" or asks in OPEN_QUESTIONS):
+        return intent  # but for "Who wrote the overview?"
+    if parts:
+        return "comparison"
+    found = wants(text)
+    return "list" if found == "several" or (found == "steps" and asks == "what") else "factual"
 
 
 CLAUSE = re.compile(

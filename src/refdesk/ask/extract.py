@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from refdesk.answer import Context, Query, Retrieved
-from refdesk.ask.citations import without_markers
 from refdesk.ask.figures import CURRENCIES, Side, disagree, figures, quoted_side
 from refdesk.ask.listing import ChosenList, Place, chosen_list
 from refdesk.ask.sentences import CALIBRATION, ScoredSentence, may_stand, score_sentences, sentence_text
@@ -34,12 +33,12 @@ from refdesk.key_sentences import ENDS
 from refdesk.ports import Embedder
 from refdesk.settings import Settings
 from refdesk.terms import query_terms, terms, words
-from refdesk.text import fold, word_set
+from refdesk.text import word_set
 from refdesk.types import Document
 
 # Chance from which a span is shown as the thing itself; of those shown .71 share most of their words with the answer on
 # squadshift_reddit, .71 on squad2_disfl.
-LIKELY_SHORT = 0.4
+LIKELY_SHORT = 0.3
 # Log-odds below the first sentence. On squad2_disfl 1.35 sentences an answer, .90 with the answer in one of them; at 2
 # it is 1.24 and .89, at 5 1.76 and .92.
 NEAR = 3.0
@@ -439,28 +438,6 @@ def quoted(sentence: ScoredSentence) -> str:
     return text[bullet.end() :] if bullet else text
 
 
-# --- what stands below the answer of a tiny model? The sentences that the reader chose --------------------------------
-# Such a model is often wrong where the reader is right, at times right where the reader is wrong, and what it writes
-# may be proved by the sentence it cites without answering the question: a person sees both, each with its source.
-
-HEAD = "In the documents:"
-
-
-def with_quotes(content: str, quotes: Sequence[Quote]) -> str:
-    """The content, its markers being numbers of passages; below it the quotes that it does not hold word for word."""
-    said = _plain(content)
-    lines = [
-        f"> {' '.join(without_markers(quote.text).split())} [{quote.passage}]"
-        for quote in quotes
-        if _plain(quote.text) not in said
-    ]
-    return "\n\n".join([content, HEAD, *lines]) if lines else content
-
-
-def _plain(text: str) -> str:
-    return f" {' '.join(''.join(letter if letter.isalnum() else ' ' for letter in fold(text)).split())} "
-
-
 # --- is the answer yes or no? Only where a sentence says just what is asked, or just that it is not so ----------------
 # "Does the archive writer restart by itself?", "The archive writer does not restart by itself, because …" -> "No."
 # In every doubt there is neither: the sentence is quoted, and who asked can see what it means. So a clause must hold
@@ -510,9 +487,12 @@ _RATES = ("per ", "/")
 _MONEYS = frozenset(CURRENCIES.values())
 
 
-def is_fit_figure(figure: str, chance: float, query: Query, retrieved: Retrieved, embedder: Embedder) -> bool:
-    """Whether it answers before any text is read for it."""
-    if is_unfit(figure, unfit_units(query.fullest, embedder)):
+def is_fit_figure(
+    figure: Callable[[], str], chance: float, query: Query, retrieved: Retrieved, embedder: Embedder
+) -> bool:
+    """Whether it answers before any text is read for it; `figure` says it with its unit."""
+    unfit = unfit_units(query.fullest, embedder)
+    if unfit and is_unfit(figure(), unfit):
         return False
     kinds = {hit.chunk.id: hit.chunk.kind for hit in retrieved.hits}
     sure = [chunk for chunk, reading in retrieved.readings.items() if reading.answered >= SURE]

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -53,6 +54,7 @@ from refdesk.ask.table_answer import (
     figure_answer,
     read_tables,
     series_answer,
+    shown_figure,
     why_no_table,
 )
 from refdesk.ask.table_question import with_named_rows
@@ -130,7 +132,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
 
     settings = (desk := for_lists(desk, query)).settings
     plan, budget = make_plan(question, query, models, settings, trace)
-    keeper.notes += left_out(question.level, plan)
+    keeper.notes += left_out(question, plan, budget, settings)
     if question.mode in ("agent", "report"):
         investigated: Any = import_module("refdesk.ask.agent").investigated
         async with aclosing(investigated(question, query, answer, plan, budget, desk, keeper, trace)) as events:
@@ -264,8 +266,10 @@ async def _without_reading(
     is_read = tables.is_sure or (doubt == "missing" and tables.is_likely)
     if tables.best and is_read:
         asked = (query, retrieved, desk.embedder)
-        is_read = await in_thread(is_fit_figure, " ".join(tables.best.plan.texts), tables.best.chance, *asked)
-    if tables.best and is_read and not (wanted(query) == "several" and len(tables.best.plan.texts) == 1):
+        shown = partial(shown_figure, tables.best)  # with the unit of its column: "0.98 million EUR"
+        is_read = await in_thread(is_fit_figure, shown, tables.best.chance, *asked)
+    is_part = tables.best and len(tables.best.plan.texts) == 1 and query.number < 0.5 and wanted(query) == "several"
+    if tables.best and is_read and not is_part:  # "what were the sales" asks for one number, "which gauges" for several
         return await in_thread(figure_answer, answer, plan, retrieved, tables.best, desk.library)
     return refuse(answer, plan, query, retrieved, relevance) if doubt == "missing" else None
 

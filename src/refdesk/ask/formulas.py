@@ -25,9 +25,10 @@ from refdesk.ask.plan_choice import TablePlan, best_plan
 from refdesk.ask.table_answer import FigureText, cell_citations, figure_of, reading, table_candidates
 from refdesk.ask.table_question import with_named_rows
 from refdesk.library import LibraryReader
+from refdesk.periods import period_from, read_period, spoken_periods
 from refdesk.ports import Embedder, Reader
 from refdesk.settings import Settings
-from refdesk.tables import period_from, read_period, shown_value, spoken_periods
+from refdesk.tables import shown_value
 from refdesk.text import asset_lines
 from refdesk.types import Scope
 

@@ -59,6 +59,25 @@ def plain_request(query: Query, context: Context, request: Request) -> Request:
     return replace(request, system="", messages=(Turn("user", message),), temperature=0.0)
 
 
+async def written_into(draft: Draft, pieces: AsyncGenerator[Piece, None]) -> AsyncGenerator[Event, None]:
+    """Takes a model's pieces into a draft to the end of them, and gives what a reader is to see of each."""
+    async with aclosing(pieces):
+        async for piece in pieces:
+            if shown := draft.take(piece):
+                yield shown
+    if shown := draft.finish():
+        yield shown
+
+
+def gave_up(draft: Draft, error: ProviderError, model: str, trace: Trace, instead: str) -> None:
+    """Notes in the draft and the trace that a model failed, what that cost, and what is done instead."""
+    draft.usage += error.spent or Usage()
+    if error not in draft.failures:  # no chain has heard of it
+        error.model = error.model or model
+        draft.failures.append(error)
+    trace.skip("model", f"{error.sentence}; {instead}")
+
+
 async def _streamed(llm: LLM, request: Request, trace: Trace) -> AsyncGenerator[Piece, None]:
     sizes = {
         "model": llm.name,
@@ -211,11 +230,7 @@ async def write(
                 return
             draft.notes.append(NOT_FOUND.format(model=draft.model))
         except ProviderError as error:
-            draft.usage += error.spent or Usage()
-            if error not in draft.failures:  # no chain has heard of it
-                error.model = error.model or llm.name
-                draft.failures.append(error)
-            trace.skip("model", f"{error.sentence}; the sentences are quoted instead")
+            gave_up(draft, error, llm.name, trace, "the sentences are quoted instead")
     async with aclosing(quote_instead(draft, query, retrieved, settings, doubt)) as events:
         async for event in events:
             yield event
@@ -231,16 +246,13 @@ async def _asked(
     """
     for is_plain in (False, True):
         try:
-            async with aclosing(_unless_refused(draft, asked, is_plain)) as pieces:
-                async for piece in pieces:
-                    if shown := draft.take(piece):
-                        yield shown
+            async with aclosing(written_into(draft, _unless_refused(draft, asked, is_plain))) as events:
+                async for event in events:
+                    yield event
         except ProviderEmpty as error:
             if is_plain:
                 raise
             draft.usage += error.spent or Usage()
-        if shown := draft.finish():
-            yield shown
         is_trusted = bool(doubt) and tier not in ("tiny", "small")
         if is_plain or (draft.content and (is_trusted or not refuses(draft.content))):
             return
@@ -331,15 +343,12 @@ async def general(
     )
     with trace.stage("generate", model=llm.name) as stage:
         try:
-            async with aclosing(_streamed(llm, request, trace)) as pieces:
-                async for piece in pieces:
-                    if shown := draft.take(piece):
-                        yield shown
+            async with aclosing(written_into(draft, _streamed(llm, request, trace))) as events:
+                async for event in events:
+                    yield event
         except ProviderError:
             warn(given_up(draft.failures, ""), trace)
             raise
-        if shown := draft.finish():
-            yield shown
         stage.gave(**draft.sizes)
     notify(draft, trace)
 

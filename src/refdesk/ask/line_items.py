@@ -36,21 +36,24 @@ from refdesk.ask.table_question import (
     asking_clause,
     columns_of,
     document_words,
+    is_of_other_length,
     newest_columns,
     plain_name,
     things_asked,
 )
 from refdesk.ask.table_view import AskedWords, CellPlan, Selection
 from refdesk.library import LibraryReader
+from refdesk.periods import YEAR, TablePeriod, period_from, read_period, spoken_periods
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
-from refdesk.tables import TablePeriod, grid_of, period_from, read_period, spoken_periods, touches
+from refdesk.tables import grid_of, touches
 from refdesk.terms import terms, words
 from refdesk.types import Document, Hit, Scope
 
 Vectors = Callable[[Sequence[str]], NDArray[np.float32]]
 _POSSESSIVE = re.compile(r"['’]s?$")
 FEWEST_DIGITS = 3  # of a number that recurs for a reason
+IN_CAPTION = 0.95  # cosine of a name that the text above its table makes whole
 LEAST_NEAR = 0.45  # cosine of a name that may mean the same
 WHOLE = frozenset(terms("total amount amounts consolidated overall value"))  # say that it is the whole of something
 # What each thing weighs that tells the cell, in log-odds. Chosen on questions made from the statements of 40 filings
@@ -81,6 +84,7 @@ FEW_DOCUMENTS = 2  # that are looked through where the question names none
 FEWEST_TABLES = 4  # of a document in which a figure is looked for by its name
 REPORTS_KEPT = 8
 LEAST = 0.2  # chance of a figure that is considered at all
+AGREES = 0.05  # chance from which on a figure is meant by both, and not only by the plan that gives its number
 PLANNED = 0.6  # of the chance of another plan, from which on the figure that is named is likelier
 MOST_FOUND = 8  # readings of a question that are looked at
 NO_NUMBER = 0.1  # chance that a number is asked for, below which none is shown: "what does it mean by billed business?"
@@ -117,6 +121,7 @@ class ItemCell:
     document: Document
     score: float
     chance: float = 0.0  # that it is the figure that is asked for
+    asked_months: int = 0  # of the time that is asked for, where it is of a longer or shorter one
 
     @property
     def value(self) -> float:
@@ -132,7 +137,9 @@ def line_items(table: StoredTable) -> tuple[LineItem, ...]:
     for cell in table.cells:
         if cell.number is not None and cell.column > 0:
             numbers.setdefault(cell.row, []).append(cell)
-    grid, above = grid_of(table), CLAUSE.split(table.caption)[-1]
+    grid, above = grid_of(table), ""
+    for clause in CLAUSE.split(table.caption):  # the last, but not "(in millions, except per share amounts)"
+        above = plain_name(clause) or above
     found = []
     for row, (path, place) in enumerate(zip(grid.rows, grid.places, strict=True)):
         name = plain_name(path[-1]) if path else ""
@@ -198,6 +205,7 @@ class Report:
         core = said - WHOLE or said
         if not core:
             return
+        length = self._length(wanted)
         asked = vectors([what])[0]
         names, within = self._vectors(vectors)
         near, nearer = (names @ asked).tolist(), (within @ asked).tolist()
@@ -205,6 +213,8 @@ class Report:
             extra = item.stems - said - WHOLE
             if item.section and 2 * len(extra) <= len(item.stems):  # "Revenue › Cloud" is the revenue of the cloud
                 cosine = max(cosine, with_section)
+            if item.stems - WHOLE and item.stems <= said and core <= item.stems | item.around:
+                cosine = max(cosine, IN_CAPTION)  # "LinkedIn" below "Revenue by product" is the revenue of LinkedIn
             if cosine < LEAST_NEAR and not core <= item.stems:
                 continue
             told = {
@@ -218,10 +228,14 @@ class Report:
                 "own": bool(wanted.when.year and self.period.is_of(wanted.when)),
             }
             cells = list(self._of_time(item, wanted))
+            other = [is_of_other_length(period_from(cell.period), length, self.period) for cell in cells]
             times = Counter(cell.period for cell in cells if cell.unit != "%")
-            for cell in cells:
+            for cell, is_other in zip(cells, other, strict=True):
+                if is_other and not all(other):
+                    continue
                 every = told | self._told_by(cell, wanted) | {"spread": times[cell.period] > 1}
-                yield ItemCell(item, cell, self.document, sum(WEIGHTS[name] * every[name] for name in WEIGHTS))
+                score = sum(WEIGHTS[name] * every[name] for name in WEIGHTS)
+                yield ItemCell(item, cell, self.document, score, asked_months=length if is_other else 0)
 
     def _vectors(self, vectors: Vectors) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Of the names of the rows, and of these with their sections."""
@@ -246,19 +260,25 @@ class Report:
             if is_then:
                 yield cell
 
+    def _length(self, wanted: Wanted) -> int:
+        """In months, of the time that is asked for; 0: of a day."""
+        when = wanted.when
+        if when.end or when.months:
+            return when.length
+        return 3 if wanted.of_quarter or when.quarter or (not when.year and self.period.quarter) else YEAR
+
     def _told_by(self, cell: StoredCell, wanted: Wanted) -> dict[str, float]:
         number, is_percent = abs(cell.number or 0.0), cell.unit == "%"
         period, when = period_from(cell.period) if cell.period else TablePeriod(), wanted.when
-        is_quarter = wanted.of_quarter or when.quarter or (not when.year and self.period.quarter)
-        length = when.length if when.end else 3 if is_quarter else 12
+        length = self._length(wanted)
         if when.year and not period.year:
             fits = -1
         elif wanted.at_end:
             fits = bool(period.end and not period.months) - bool(period.months)
-        elif when.end and period.length not in (0, length):
+        elif is_of_other_length(period, length, self.period):
             fits = -1
-        else:
-            fits = int(period.length == length)
+        else:  # a year's figure may be one of its last day
+            fits = int(period.length == length or (length == YEAR and bool(period.end) and not period.months))
         return {
             "recurs": math.log(self.recurs.get(number, 1)),
             "large": USUAL if is_percent else math.log10(max(10.0**SMALLEST, number * SCALES.get(cell.scale, 1.0))),
@@ -272,12 +292,14 @@ def _digits(number: float | None) -> int:
     return len(f"{abs(number or 0.0):.10g}".replace(".", "").strip("0"))
 
 
-def ranked(wanted: Wanted, reports: Sequence[Report], vectors: Vectors) -> list[ItemCell]:
+def ranked(
+    wanted: Wanted, reports: Sequence[Report], vectors: Vectors, may_be: Callable[[LineItem], bool] = lambda _: True
+) -> list[ItemCell]:
     """The best cell of each number, likeliest first, each with the chance that it is meant; none of them may be."""
     best: dict[float, ItemCell] = {}
     for report in reports:
         for found in report.cells(wanted, vectors):
-            if found.value not in best or found.score > best[found.value].score:
+            if (found.value not in best or found.score > best[found.value].score) and may_be(found.item):
                 best[found.value] = found
     every = sorted(best.values(), key=lambda found: -found.score)
     scores = np.array([NOTHING, *(one.score for one in every)])
@@ -323,21 +345,25 @@ def asked_by_name(
     called = frozenset(
         stem for report in reports for item in report.items for stem in item.stems if len(item.stems) < 2
     )
+    is_told = any(stems <= item.stems | item.around for report in reports for item in report.items)
+    needed = names | (stems & called if is_told else frozenset())  # "gaming revenue" is not all revenue
     best: list[ItemCell] = []
     for thing in dict.fromkeys((" ".join(_apart(things)), *things)):
         own = frozenset(terms(thing))
         beside = stems - own
         if not absent <= own:
             continue
-        found = ranked(Wanted(thing, when, at_end, of_quarter), reports, vectors)
+
+        def may_be(item: LineItem, own: Set[str] = own) -> bool:
+            held = item.stems | item.around
+            is_counted = not counted or not counted.isdisjoint(held)
+            return needed <= held and (not absent or own.isdisjoint(item.stems)) and is_counted
+
         found = [
             replace(
                 one, chance=one.chance * BESIDE ** (_strange(one.item, beside) + 2 * _strange(one.item, own & called))
             )
-            for one in found
-            if names <= one.item.stems | frozenset(terms(one.item.section))
-            and (not absent or own.isdisjoint(one.item.stems))
-            and (not counted or not counted.isdisjoint(one.item.stems | one.item.around))
+            for one in ranked(Wanted(thing, when, at_end, of_quarter), reports, vectors, may_be)
         ][:MOST_FOUND]
         if found and (not best or max(one.chance for one in found) > best[0].chance):
             best = sorted(found, key=lambda one: -one.chance)
@@ -345,8 +371,8 @@ def asked_by_name(
 
 
 def _strange(item: LineItem, said: Set[str]) -> int:
-    """How many of these words neither the row nor its sections have."""
-    return len(said - item.stems - frozenset(terms(item.section)) - WHOLE)
+    """How many of these words neither the row nor what stands around it has."""
+    return len(said - item.stems - item.around - WHOLE)
 
 
 def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> str:
@@ -386,7 +412,8 @@ def plan_of(found: ItemCell) -> TablePlan | None:
     plan = CellPlan(False, "value", (chosen,), column, 0, 0.0, "number", ((row, column),), (found.cell.text,))
     candidate = FoundTable(table, found.document, 1.0)
     nothing = np.zeros(0, np.float32)
-    return TablePlan(candidate, grid, AskedWords(found.item.name), plan, nothing, chance=found.chance)
+    asked = AskedWords(found.item.name)
+    return TablePlan(candidate, grid, asked, plan, nothing, chance=found.chance, asked_months=found.asked_months)
 
 
 # --- where are they looked for? ---------------------------------------------------------------------------------------
@@ -470,7 +497,12 @@ def with_named_figures(
         found = [one for one in found if one.item.stems - WHOLE <= said]
     plan = tables.best
     given = {_value_of(one): one.chance for one in (plan, plan.other if plan else None) if one is not None}
-    joint = [replace(one, chance=1.0 - (1.0 - one.chance) * (1.0 - given.get(one.value, 0.0))) for one in found]
+    joint = [
+        replace(one, chance=1.0 - (1.0 - one.chance) * (1.0 - given.get(one.value, 0.0)))
+        if one.chance >= AGREES
+        else one
+        for one in found
+    ]
     joint.sort(key=lambda one: -one.chance)
     plans = [made for one in joint[:2] if (made := plan_of(one)) is not None]
     if not plans or plans[0].chance < LEAST:

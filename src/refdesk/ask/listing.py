@@ -20,15 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from refdesk.answer import Context, Passage, Query, Retrieved
-from refdesk.ask.classify import without_frame
 from refdesk.ask.sentences import FRAME, ScoredSentence, SentenceTable, sentence_text, tabulate
-from refdesk.ask.wording import CELLS, Wanted, read, table_header
+from refdesk.ask.wording import CELLS, Wanted, read, table_header, without_frame
 from refdesk.document_names import match_names
 from refdesk.key_sentences import key_sentences, says_something, telling_chunks
 from refdesk.library import LibraryReader
 from refdesk.summaries import TreeNode
 from refdesk.terms import query_terms, terms
-from refdesk.text import word_set
 from refdesk.types import Chunk, Document, Hit, Reading, Scope
 
 FEWEST = 2  # items
@@ -304,7 +302,7 @@ MOST_SECTIONS = 12  # that are told of one by one
 NAMED = 0.5  # share of the words of a question, its frame aside, that the document's name and title hold
 
 
-_ORDERS = frozenset(terms(" ".join(word_set("words", "cache: orders") | FRAME)))
+_ORDERS = frozenset(terms(" ".join(FRAME)))
 
 
 def named_document(query: Query, retrieved: Retrieved, library: LibraryReader, scope: Scope) -> Document | None:
@@ -315,7 +313,7 @@ def named_document(query: Query, retrieved: Retrieved, library: LibraryReader, s
     worth: dict[str, float] = {}
     for hit in retrieved.hits:
         worth[hit.document.id] = worth.get(hit.document.id, 0.0) + hit.score
-    subject = frozenset(query_terms(without_frame(query.fullest, "summary"))) - _ORDERS
+    subject = frozenset(query_terms(without_frame(query.fullest))) - _ORDERS
     found = match_names(query.fullest, documents, long=1)
     shares = {document.id: len(subject & _label(document)) / max(1, len(subject)) for document in documents}
     likely = [

@@ -19,14 +19,15 @@ from refdesk.answer import Context
 from refdesk.ask.figures import Quantity, agrees, figures
 from refdesk.ask.plan_choice import FoundTable, TablePlan, table_of
 from refdesk.ask.plans import TableViews
-from refdesk.ask.support import direction
+from refdesk.ask.support import direction, positive
 from refdesk.ask.table_view import AskedWords, CellPlan, Rows, Selection, View
 from refdesk.library import LibraryReader
 from refdesk.models import estimate
+from refdesk.periods import period_from
 from refdesk.ports import LLM
 from refdesk.prompts import PLAN_COMPARISONS, PLAN_OPERATIONS, PLAN_SCHEMA, PLAN_SYSTEM
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
-from refdesk.tables import SCALES, Grid, cell_date, cell_number, grid_of, period_from, shown_value, touches
+from refdesk.tables import SCALES, Grid, cell_date, cell_number, grid_of, shown_value, touches
 from refdesk.terms import QUERY_STOP_WORDS, When, terms
 from refdesk.text import Range, rough_tokens
 from refdesk.trace import Stage, in_thread, json_reply
@@ -464,24 +465,11 @@ def _is_same(quantity: Quantity, cell: _Cell, way: str) -> bool:
     held = cell.quantity
     if held is None:
         return False
-    if agrees(quantity, held) or (way == "fall" and agrees(quantity, _positive(held))):
+    if agrees(quantity, held) or (way == "fall" and agrees(quantity, positive(held))):
         return True
     # "82,959" of a table in millions, where the claim does not say so
     plain = figures(shown_value(cell.text, "", ""))
     return bool(plain) and not quantity.unit and agrees(quantity, plain[0])
-
-
-def _positive(quantity: Quantity) -> Quantity:
-    return Quantity(
-        quantity.kind,
-        quantity.text,
-        quantity.start,
-        quantity.end,
-        abs(quantity.value),
-        quantity.step,
-        quantity.unit,
-        abs(quantity.bare),
-    )
 
 
 # --- which cells does a claim speak of? -------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
     level      search                                       writing and checks
     basic      dense                                        none beyond the citations
     standard   hybrid; two stages when it is not easy       relevance, claims, verifier
-    enhanced   two stages, beside graph and variants        + the model reasons before every answer
+    enhanced   two stages, beside graph and a second hop    + the model reasons before every answer
     maximum    two stages, twice as deep, all engines       + three drafts that must agree, thoughts, reconciler
 
 What it may cost is counted on the prompt as it was assembled and on the length that a model usually writes: the mean of
@@ -125,26 +125,43 @@ PROMISED = {
     "reconcile": "a reconciler",
 }
 NO_MODEL = "no model is named"
-ENGINES: Mapping[Level, tuple[Strategy, ...]] = {"enhanced": ("graph", "fusion")}
+# Variants only where a model writes them: those made without one lose .02 nDCG@10 on direct questions (docs/evals.md).
+ENGINES: Mapping[Level, tuple[Strategy, ...]] = {"enhanced": ("graph", "multi_hop")}
+ENGINES_WITH_MODEL: Mapping[Level, tuple[Strategy, ...]] = {"enhanced": ("graph", "fusion", "multi_hop")}
 # What every other engine stands beside; and the survey, which decides what is read in full and not only what is found.
 ALONE = ("dense", "hybrid", "two_stage", "survey")
 
 
-def engines(level: Level, strategy: Strategy) -> tuple[Strategy, ...]:
+def engines(level: Level, strategy: Strategy, *, has_llm: bool = False) -> tuple[Strategy, ...]:
     """Those that a level searches beside its strategy, as far as there are such; of `maximum` all."""
-    wished = tuple(STRATEGIES) if level == "maximum" else ENGINES.get(level, ())
+    own = ENGINES_WITH_MODEL if has_llm else ENGINES
+    wished = tuple(STRATEGIES) if level == "maximum" else own.get(level, ())
     return tuple(name for name in wished if name in STRATEGIES and name not in (*ALONE, strategy))
 
 
-def left_out(level: Level, plan: Plan) -> list[str]:
-    """What of its level a plan does without, and why, in sentences: for the notes of the answer."""
-    if level not in ("enhanced", "maximum"):
-        return []
+def left_out(question: Question, plan: Plan, budget: Budget, settings: Settings) -> list[str]:
+    """What of its level and its format a plan does without, and why, in sentences: for the notes of the answer."""
+    found = [
+        f"The answer is not in three parts (answer.format): {why}." for why in _in_one_part(question, plan, budget)
+    ]
+    found = found if settings.answer_format == "three_part" else []
+    if question.level not in ("enhanced", "maximum"):
+        return found
     by_reason: dict[str, list[str]] = {}
     for what, why in plan.skipped:
         if what in PROMISED:
             by_reason.setdefault(why, []).append(PROMISED[what])
-    return [f"Level {level} did without {_listed(names)}: {why}." for why, names in by_reason.items()]
+    told = [f"Level {question.level} did without {_listed(names)}: {why}." for why, names in by_reason.items()]
+    return [*found, *told]
+
+
+def _in_one_part(question: Question, plan: Plan, budget: Budget) -> list[str]:
+    """Why an answer cannot have the three parts of seed 003; nothing where it can."""
+    if not plan.use_llm:
+        return [f"{NO_MODEL}, and sentences are quoted as they stand"]
+    if question.mode == "report":
+        return ["a report has sections of its own"]
+    return ["so small a model is asked for one sentence"] if budget.tier == "tiny" else []
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -207,16 +224,16 @@ def wished_plan(
         use_llm=has_llm,
         verify=verify,
         reconcile=reconcile,
-        engines=_beside(question, strategy, settings),
+        engines=_beside(question, strategy, settings, has_llm=has_llm),
         drafts=(settings.drafts or (DRAFTS if is_maximum else 1)) if has_llm else 1,
         thinking=thinking,
         skipped=tuple(_skipped(question, has_llm=has_llm, **named)),
     )
 
 
-def _beside(question: Question, strategy: Strategy, settings: Settings) -> tuple[Strategy, ...]:
+def _beside(question: Question, strategy: Strategy, settings: Settings, *, has_llm: bool) -> tuple[Strategy, ...]:
     """The engines of the level and those that are switched on, beside the one that was chosen."""
-    own = engines(question.level, strategy) if settings.strategy == "auto" else ()
+    own = engines(question.level, strategy, has_llm=has_llm) if settings.strategy == "auto" else ()
     switched = {
         "fusion": settings.query_expansion_enabled or settings.hyde_enabled,
         "graph": settings.knowledge_graph_enabled,

@@ -29,14 +29,17 @@ from refdesk.ask.table_question import (
     asking_clause,
     describe,
     document_words,
+    is_of_other_length,
+    length_asked,
     renamed,
     weights,
 )
 from refdesk.ask.table_view import AskedWords, CellPlan, Places, View
 from refdesk.ask.wording import NUMBER
+from refdesk.periods import TablePeriod, period_from, read_period, spoken_periods
 from refdesk.ports import NoReader, Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
-from refdesk.tables import Grid, TablePeriod, cell_number, grid_of, period_from, read_period, spoken_periods, unit_of
+from refdesk.tables import Grid, cell_number, grid_of, unit_of
 from refdesk.terms import QUERY_STOP_WORDS, alike, period_of, terms
 from refdesk.types import Document
 
@@ -48,12 +51,15 @@ THEN = 0.25  # for a table that has a column of the time asked for, beside the s
 MOST_TABLES = 8  # that plans are made for: the best by the words they hold and by what the search gave
 LONGEST_QUANTITY = 30  # letters of a cell that a number may stand among
 MOST_READ = 24  # cells of a plan whose periods and units are looked at
+OTHER_LENGTH = 0.5  # what a chance is multiplied by of a figure that is of a longer or shorter time than is asked for
 PART = 1.5  # log-odds that a plan loses whose row is a part of another plan's
 SMALLER = 0.8  # of a number, below which another one of the same name is a part of it
 SUREST = 0.98  # chance of a plan among several ways to say a question
+GUESSED = 0.5  # of its chance, for a plan whose column nothing in the question tells
 NEARLY = 0.5  # of the best chance, from which on another reading is named beside it
 Pair = tuple[float, float]
 CLAUSE = re.compile(r"[.;:]\s")
+MISSING, COLUMN_UNSAID, IS_THEN, IS_ASSUMED = 5, 9, 18, 26  # places among the features of a plan
 # A day, though only its year is named.
 AT_END = re.compile(r"\b(?:at|as of|by)\b[\w\s-]{0,12}\bend\b|\byear[- ]end\b", re.IGNORECASE)
 
@@ -82,10 +88,19 @@ class TablePlan:
     chance: float = 0.0  # that it answers
     by: str = ""  # the model that chose its cells, where one did
     other: TablePlan | None = None  # nearly as likely, and gives something else
+    asked_months: int = 0  # of the time that is asked for, where the figure is of a longer or shorter one
 
     @property
     def stated(self) -> str:
         return stated(self.plan, self.grid, self.question)
+
+    @property
+    def guesses_column(self) -> bool:
+        """Is a number read of a row by its name alone? "How tall is the WB-7?" has no word for a column "Revenue"."""
+        if self.plan.operation != "value" or self.plan.kind != "number" or not len(self.features):
+            return False
+        is_untold = self.features[COLUMN_UNSAID] == 1.0 and not self.features[IS_THEN]
+        return bool((is_untold or self.features[IS_ASSUMED]) and self.features[MISSING] > 0.0)
 
     @property
     def keeps_order(self) -> bool:
@@ -116,7 +131,10 @@ def best_plan(
     found, scores = shortlist(plans_over(text, candidates, idf, number, names, unknown))
     if not found:
         return None
+    length = length_asked(text, read_period(text))
+    found = [replace(plan, asked_months=length) if _is_of_other_length(plan, length) else plan for plan in found]
     chances = _chances(found, scores, np.array(judge_plans(found, reader)))
+    chances *= [OTHER_LENGTH if plan.asked_months else 1.0 for plan in found]
     first, *others = [int(place) for place in np.argsort(-chances)]
     other = (
         replace(found[others[0]], chance=float(chances[others[0]]))
@@ -124,6 +142,13 @@ def best_plan(
         else None
     )
     return replace(found[first], chance=float(chances[first]), other=other)
+
+
+def _is_of_other_length(plan: TablePlan, length: int) -> bool:
+    """Does it read a number of another length of time than is asked for? A sum of quarters is a year's."""
+    cells = _used(plan.candidate, plan.grid, plan.plan) if length and plan.plan.operation == "value" else []
+    report = report_period(plan.candidate.document)
+    return any(is_of_other_length(_period(cell.period), length, report) for cell in cells)
 
 
 def _chances(
@@ -143,7 +168,7 @@ def _chances(
         odds = np.exp(ranked - max(ranked.max(), 0.0))
         none = math.exp(-max(ranked.max(), 0.0))  # no table answers: a score of 0
         chances[own] = odds / (odds.sum() + none)
-    chances *= [plan.means for plan in found]
+    chances *= [plan.means * (GUESSED if plan.guesses_column else 1.0) for plan in found]
     if len(ways) > 1:
         best = [min(float(chances[own].max()), SUREST) for own in ways]
         total = 1.0 + sum(chance / (1.0 - chance) for chance in best)

@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from refdesk.answer import Answer, Claim, Confidence, Figure, FigureCell, Plan, Query, Retrieved, Sufficiency
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.judge import HIGH, level, related, sources
-from refdesk.ask.plan_choice import FoundTable
+from refdesk.ask.plan_choice import FoundTable, report_period
 from refdesk.ask.sentences import question_words
 from refdesk.ask.table_answer import cell_citations
+from refdesk.ask.table_question import columns_of, is_of_other_length, length_asked
 from refdesk.library import LibraryReader
+from refdesk.periods import period_from, read_period
 from refdesk.records import MOST_CELLS, StoredCell
 from refdesk.tables import Grid, grid_of, is_scale, shown_value, touches, without_marks
 from refdesk.terms import query_terms, terms
@@ -96,6 +98,7 @@ def _sides(query: Query, found: FoundTable) -> Iterator[Sides]:
     if all(rows) and len({place for place, *_ in filter(None, rows)}) == len(rows):
         chosen = [row for row in rows if row is not None]
         columns = [c for c in range(grid.width) if c not in {label for _, label, _ in chosen}]
+        columns = _of_time(query, found, columns)
         pairs = [(heads[c], [(grid.places[row], c) for row, *_ in chosen]) for c in columns if heads[c]]
         names = tuple(without_marks(grid.texts[row][label]) for row, label, _ in chosen)
         yield from _compared(found, names, _asked(pairs, shared), min(share for *_, share in chosen))
@@ -109,6 +112,16 @@ def _sides(query: Query, found: FoundTable) -> Iterator[Sides]:
         ]
         names = tuple(heads[place + 1] for place, *_ in chosen)
         yield from _compared(found, names, _asked(pairs, shared), min(share for *_, share in chosen))
+
+
+def _of_time(query: Query, found: FoundTable, columns: list[int]) -> list[int]:
+    """Those of the time that the question names, where the table has any; of as long a time, where some are."""
+    when, report = read_period(query.fullest), report_period(found.document)
+    own = (columns_of(found.table, when, report) if when.year else None) or frozenset()
+    named = [column for column in columns if column in own]
+    length, heads = length_asked(query.fullest, when), found.table.heads
+    lasting = [c for c in named if not is_of_other_length(period_from(heads[c].measure.period), length, report)]
+    return lasting or named or columns
 
 
 def _joined(path: Sequence[str]) -> str:
@@ -175,7 +188,7 @@ def _told(
     at = 0
     for name, cells in sides.attributes:
         values = ", ".join(f"{_value(cell)} ({side})" for cell, side in zip(cells, sides.names, strict=True))
-        line = f"{name}: {values}"
+        line = f"{name}: {values}{_share(cells, sides.names)}"
         start = len(content) + 1 if content else 0
         content = f"{content}\n{line} [1]".lstrip()
         places = tuple(range(at, at + len(cells)))
@@ -201,6 +214,15 @@ def _told(
 def _value(cell: StoredCell) -> str:
     """As a person would write it: a number with the scale that its table is in."""
     return shown_value(cell.text, cell.unit, cell.scale) if cell.scale and cell.number is not None else cell.text
+
+
+def _share(cells: Sequence[StoredCell], names: Sequence[str]) -> str:
+    """What the one amount of money is of the other, in per cent."""
+    numbers = [cell.number or 0.0 for cell in cells if cell.unit not in ("", "%")]
+    are_times = any(map(read_period, names))
+    if are_times or len(numbers) != 2 or len({(cell.unit, cell.scale) for cell in cells}) != 1 or min(numbers) <= 0.0:
+        return ""
+    return f"; {names[0]} is {100 * numbers[0] / numbers[1]:.1f}% of {names[1]}"
 
 
 def _reason(chance: float) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from calendar import day_name
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from refdesk.answer import Claim, Verdict
 from refdesk.ask.figures import Quantity, agrees, compact, figures
 from refdesk.terms import terms
-from refdesk.text import STOP_WORDS, fold, word_list, word_set
+from refdesk.text import STOP_WORDS, fold, word_set
 
 # --- does a sentence say the opposite of another? ------------------------------------------------------------------
 # Which words of a sentence carry its meaning? Words, the stems of content words, names.
@@ -77,7 +78,7 @@ REACH = 2  # content words after a negation that it is taken to deny
 _OPPOSED: Mapping[str, tuple[str, str]] = {
     **{word: ("change", side) for side in ("rise", "fall") for word in word_set("words", side)},
     **{word: ("amount", side) for side in ("more", "less") for word in word_set("words", side)},
-    **{day: ("weekday", day) for day in word_list("words", "weekdays")},
+    **{day.lower(): ("weekday", day) for day in day_name},
 }
 
 
@@ -192,7 +193,7 @@ def _agrees(claim: str, figure: Quantity, quantity: Quantity, factor: float) -> 
     if quantity.kind != "number" or figure.kind != "number":
         return figure.kind == "ordinal" == quantity.kind and figure.value == quantity.value
     if figure.value * quantity.value < 0 and _DECREASE.search(claim):
-        return agrees(_positive(figure), _positive(quantity))
+        return agrees(positive(figure), positive(quantity))
     if factor > 1 and not quantity.unit:
         scaled = Quantity(
             "number",
@@ -207,7 +208,8 @@ def _agrees(claim: str, figure: Quantity, quantity: Quantity, factor: float) -> 
     return False
 
 
-def _positive(quantity: Quantity) -> Quantity:
+def positive(quantity: Quantity) -> Quantity:
+    """The same amount without its sign."""
     return Quantity(
         quantity.kind,
         quantity.text,

@@ -24,7 +24,7 @@ from refdesk.answer import (
 )
 from refdesk.ask.attest import PAGED
 from refdesk.ask.draft import EXTRACTIVE
-from refdesk.ask.judge import HIGH, Relevance, level, related, sources
+from refdesk.ask.judge import HIGH, MEDIUM, Relevance, level, related, sources
 from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of, read_cells
 from refdesk.ask.plans import described
 from refdesk.ask.sentences import asking_part
@@ -33,6 +33,7 @@ from refdesk.ask.table_question import asking_clause
 from refdesk.ask.table_view import CellPlan, GroupedView, View
 from refdesk.ask.wording import NUMBER, meaning, read, said, wanted
 from refdesk.library import LibraryReader
+from refdesk.periods import YEAR, TablePeriod, period_from, read_period, spoken_period
 from refdesk.ports import Reader
 from refdesk.records import Path, StoredCell
 from refdesk.tables import Grid, is_scale, shown_value, touches
@@ -52,6 +53,7 @@ LEAST = 0.2  # chance of a figure that is shown where the text gives something l
 MANY = 4  # tables
 CITED = "Of the {used:,} cells that this is computed from, the first {most} are cited."
 CHOSEN = "Which cells answer was decided by {model}; they were read and computed without it."
+OTHER_LENGTH = "This is a figure of {own}; one of {asked}, as is asked for, was not found."
 AMBIGUOUS = "another reading of the question is almost as likely"
 
 MOST_CAPTION = 60  # letters of a caption that tells two tables apart
@@ -112,6 +114,11 @@ def reading(found: TablePlan) -> FigureText:
     return FigureText(_label(found), value, number, unit, scale, operation, _formula(found, value), places, used)
 
 
+def shown_figure(found: TablePlan) -> str:
+    """What is shown as its value, with the unit and scale of its column: "0.98 million EUR"."""
+    return reading(found).value
+
+
 def _of_groups(plan: CellPlan, view: GroupedView, unit: str, scale: str) -> tuple[str, str]:
     """What groups give, and what each was compared by: "North", "North: total Amount 1,250; South: …"."""
     if plan.column > 0:
@@ -155,6 +162,9 @@ def _label(found: TablePlan) -> str:
         if is_one and row >= 0 and column > 0 and by != column:
             name = (grid.texts[row][by],) if by > 0 else _row_name(found, row)
             head = [part for part in grid.columns[column] if not is_scale(part)]
+            own = period_from(found.candidate.table.heads[column].measure.period)
+            if own.end and read_period(" ".join(head)) == TablePeriod(own.year):  # "2023" over what three months were
+                head = [*(part for part in head if not read_period(part)), spoken_period(own)]
             return ", ".join(filter(None, (_joined(name), _joined(head))))
     said = described(plan, found.grid, found.question, for_people=True)
     return said[:1].upper() + said[1:]
@@ -370,7 +380,8 @@ def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: Table
     if other is not None and found.other is not None:
         told.add(found.other, other, said("also", answer.question).format(label=other.label, value=other.value))
     reason = AMBIGUOUS if other else "read from the cells of one table"
-    told_answer = told.as_answer(answer, plan, what.value, found.chance, reason)
+    chance = min(found.chance, MEDIUM - 0.001) if found.asked_months else found.chance
+    told_answer = told.as_answer(answer, plan, what.value, chance, reason)
     return replace(told_answer, notes=(*answer.notes, *_notes(found, what)))
 
 
@@ -441,8 +452,15 @@ def _notes(found: TablePlan, what: FigureText) -> Iterator[str]:
     """What the reader should know of a figure."""
     if what.used > MOST_CITED:
         yield CITED.format(most=MOST_CITED, used=what.used)
+    if found.asked_months:
+        own = {period_from(cell.period).length for cell in found.candidate.table.at(what.places) if cell.period}
+        yield OTHER_LENGTH.format(own=_spoken_length(max(own, default=0)), asked=_spoken_length(found.asked_months))
     if found.by:
         yield CHOSEN.format(model=found.by)
+
+
+def _spoken_length(months: int) -> str:
+    return "a year" if months == YEAR else "a quarter" if months == 3 else f"{months} month{'s' * (months != 1)}"
 
 
 def cell_citations(

@@ -28,26 +28,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Retrieved
-from refdesk.ask.followup import VERBS
 from refdesk.ask.plans import TableViews
 from refdesk.ask.sentences import asking_part
 from refdesk.ask.table_view import CODE, KINDS, OPERATIONS, SELECTIONS, AskedWords, CellPlan, Selection, View
 from refdesk.library import LibraryReader
+from refdesk.periods import TablePeriod, period_from, read_period, spoken_periods
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredTable
 from refdesk.settings import Settings
-from refdesk.tables import (
-    TablePeriod,
-    cell_number,
-    grid_of,
-    is_scale,
-    period_from,
-    read_period,
-    spoken_periods,
-    without_marks,
-)
+from refdesk.tables import cell_number, grid_of, is_scale, without_marks
 from refdesk.terms import QUERY_STOP_WORDS, period_spans, query_terms, terms, words
-from refdesk.text import STOP_WORDS
+from refdesk.text import STOP_WORDS, word_set
 from refdesk.types import Document, Hit, Scope
 
 _ASKING = r"(?:what|how|which|who|whom|whose|when|where|why)\b"
@@ -63,6 +54,7 @@ _SHORT = re.compile(r"\b[A-Z](?:&?[A-Z]){1,5}\b")
 _WORD = re.compile(r"[^\W\d_]+|&")
 LONGEST_SHORT = 6  # words
 _THE = re.compile(r"\b(?:the|its|their) $", re.IGNORECASE)
+VERBS = word_set("words", "verbs")
 
 
 class AskedForm(NamedTuple):
@@ -149,8 +141,21 @@ def columns_of(table: StoredTable, when: TablePeriod, report: TablePeriod) -> fr
             return newest_columns(table)
         return frozenset(column for column, period in own if period.quarter and period.is_of(when))
     found = frozenset(column for column, period in own if period.is_of(when))
-    # Who asks for a year may mean the column of the report's own; who names a day means that day.
-    return found or (newest_columns(table) if report.is_of(when) and not when.end else found)
+    # Who asks for a year may mean the column of the report's own, which may end in the next one; who names a day means
+    # that day, and a table of nothing but the years before is there to compare with.
+    may_be_own = report.is_of(when) and not when.end and max(period.year for _, period in own) >= when.year
+    return found or (newest_columns(table) if may_be_own else found)
+
+
+def length_asked(text: str, when: TablePeriod) -> int:
+    """How many months a question asks for the figure of; 0 where it does not say, or names a day."""
+    return 3 if QUARTER.search(text) and not (when.end or when.months) else when.length
+
+
+def is_of_other_length(period: TablePeriod, length: int, report: TablePeriod) -> bool:
+    """Is it of a longer or shorter time than is asked for, as far as both are known? What holds on a day is neither."""
+    own = period.length_in(report)
+    return bool(own and length) and own != length
 
 
 def newest_columns(table: StoredTable) -> frozenset[int]:

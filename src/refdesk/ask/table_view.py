@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.tables import Grid, cell_date, cell_number, is_scale, spoken_periods
+from refdesk.periods import spoken_periods
+from refdesk.tables import Grid, cell_date, cell_number, is_scale
 from refdesk.terms import QUERY_STOP_WORDS, period_spans, terms, words
 from refdesk.text import word_list
 

@@ -31,7 +31,6 @@ from refdesk.ask.classify import (
     asks_for_number,
     classify,
     examples,
-    is_errand,
     kind,
 )
 from refdesk.ask.followup import Rewrite, stand_alone
@@ -42,7 +41,7 @@ from refdesk.ports import LLM, Embedder
 from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND_ALONE_SCHEMA, STAND_ALONE_SYSTEM
 from refdesk.settings import Settings
 from refdesk.terms import QUERY_STOP_WORDS, query_terms, terms, words
-from refdesk.text import STOP_WORDS, edit_distances, word_set
+from refdesk.text import STOP_WORDS, edit_distances
 from refdesk.trace import Stage, Trace, in_thread, is_able, json_reply
 from refdesk.types import Scope
 
@@ -208,7 +207,7 @@ def _why_not_rewritten(text: str, question: Question, turns: Sequence[Turn], set
         return "conversation.query_rewriting_enabled is off"
     if not any(turn.role == "user" for turn in turns):
         return "the first question of a conversation"
-    return "small talk or an errand" if kind(text) or is_errand(text) else ""
+    return "small talk" if kind(text) else ""
 
 
 async def _written_alone(text: str, turns: Sequence[Turn], model: LLM, ruled: Rewrite, stage: Stage) -> Rewrite:
@@ -372,7 +371,7 @@ _KEYS_BESIDE = {
 _TOKEN = re.compile(r"[^\s]+")
 _CORE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*\Z")
 _EDGES = "\"'“”‘’()[]{}<>.,;:!?…*"
-_SMALL_WORDS = QUERY_STOP_WORDS | STOP_WORDS | word_set("words", "contractions")
+_SMALL_WORDS = QUERY_STOP_WORDS | STOP_WORDS | {word.replace("'", "") for word in STOP_WORDS}  # "dont" is meant
 # Of an edit, what was done; of a near word, whether and how often it is written in the documents and in its language.
 FEATURES = (
     "any", "swapped", "key_beside", "vowel", "other_letter", "single_for_double", "left_out", "double_for_single",

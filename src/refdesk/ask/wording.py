@@ -15,13 +15,15 @@ from __future__ import annotations
 import json
 import math
 import re
+from calendar import month_name
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from refdesk.answer import Query
+from refdesk.answer import Intent, Query
 from refdesk.key_sentences import PRONOUN
 from refdesk.ports import Embedder
 from refdesk.terms import QUERY_STOP_WORDS, terms, terms_of_each
@@ -221,23 +223,15 @@ _PERFECT = frozenset(["has", "have", "been", "having"])
 _MAIN_VERBS = frozenset(["do", "does", "did", "have", "has", "had", "having", "be"])
 _FUTURE = frozenset(["will", "shall", "going"])
 _WH = frozenset(["who", "whom", "whose", "what", "which", "when", "where", "why", "how"])
-_HOW = word_set("words", "cache: after how")
 # Words so small that other lists drop them, and that turn a question into another one.
 _MEANT = word_set("words", "small and meant")
 _PERSONS = frozenset(["i", "we", "you", "he", "she", "they"])
 _PERIOD_LINK = frozenset(["in", "for", "during", "of", "on", "at"])
-# A text that begins with one of these is an order, not the name of what is wanted.
-_ORDERS = word_set("words", "cache: orders")
-_UNITS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-    " eighteen nineteen twenty"
-)
-_TENS = "thirty forty fifty sixty seventy eighty ninety hundred"
-_NUMBER_WORDS = {word: str(number) for number, word in enumerate(_UNITS.split())}
-_NUMBER_WORDS |= {word: str(number) for number, word in zip(range(30, 101, 10), _TENS.split(), strict=True)}
-_NUMBER_WORDS |= {"thousand": "1000"}
+_UP_TO_TWENTY, _TENS = word_list("words", "number words")[:21], word_list("words", "number words")[21:29]
+_NUMBER_WORDS = {word: str(number) for number, word in enumerate(_UP_TO_TWENTY)} | {"thousand": "1000"}
+_NUMBER_WORDS |= {word: str(10 * number) for number, word in enumerate(_TENS, 3)}
 _PERIOD = re.compile(r"(?:19|20)\d\d|q[1-4]|h[12]|fy\d*")
-_MONTHS = word_set("words", "cache: months")
+_MONTHS = frozenset(map(str.lower, month_name[1:])) - {"may"}  # mostly a verb
 
 
 @lru_cache(maxsize=4096)
@@ -246,7 +240,7 @@ def meaning(question: str) -> Meaning:
     tokens = _tokens(question)
     asks, rest = _asked(tokens)
     tenses = {_tense_of(token) for token in rest} - {""}
-    if not asks and not tenses and rest and rest[0] not in _ORDERS:
+    if not asks and not tenses and rest:
         asks = "what"  # "TG-4 warranty period" asks what it is
     content: list[str] = []
     small: list[Placed] = []
@@ -324,11 +318,16 @@ def _asked(tokens: list[str]) -> tuple[str, list[str]]:
     """The question word with what belongs to it, and the other tokens."""
     for place, token in enumerate(tokens):
         if token in _WH:
-            if token == "how" and tokens[place + 1 : place + 2] and tokens[place + 1] in _HOW:
+            if token == "how" and tokens[place + 1 : place + 2] and _belongs_to_how(tokens[place + 1]):
                 return f"how {tokens[place + 1]}", tokens[:place] + tokens[place + 2 :]
             named = {"which": "what", "whom": "who"}.get(token, token)
             return named, tokens[:place] + tokens[place + 1 :]
     return "", tokens
+
+
+def _belongs_to_how(token: str) -> bool:
+    """`How many`, `how deep`; not in "how does", "how can", "how it"."""
+    return token in ("many", "much") or (_is_noun(token) and token not in STOP_WORDS)
 
 
 def _tense_of(token: str) -> str:
@@ -367,11 +366,14 @@ def _singular(word: str) -> str:
 
 Wanted = Literal["one", "steps", "several", "polar", "definition"]
 KINDS: tuple[Wanted, ...] = ("one", "steps", "several", "polar", "definition")
-FILE = ASSETS / "question_kinds.json"
+# Whether it is to be summed up, compared or reasoned about is learned alike, by the same command.
+INTENTS: tuple[Intent, ...] = ("factual", "summary", "comparison", "analytical")
+KINDS_FILE, INTENTS_FILE = ASSETS / "question_kinds.json", ASSETS / "intents.json"
 LONGEST = 40  # words; a longer question tells a story, and its last words ask
 SEVERAL = 0.35  # chance of wanting several things from which on a list that was found is given whole
 NUMBER = 0.7  # chance from which a question is taken to ask for a number
 SURE = 0.6  # chance from which on a question is taken to want something else than one thing
+FRAMING = 1.0  # weight of a word for a summary from which on it says nothing of what is to be summed up
 
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|\?")
 _ENDINGS = ("ing", "ed", "s")
@@ -385,8 +387,8 @@ class KindWeights(NamedTuple):
 
 
 @cache
-def learned() -> KindWeights:
-    found = json.loads(FILE.read_text(encoding="utf-8"))
+def learned(file: Path = KINDS_FILE) -> KindWeights:
+    found = json.loads(file.read_text(encoding="utf-8"))
     return KindWeights(frozenset(found["words"]), found["weights"])
 
 
@@ -399,14 +401,35 @@ def wants(question: str) -> Wanted:
 
 @lru_cache(maxsize=256)
 def chances(question: str) -> Mapping[Wanted, float]:
-    words, weights = learned()
-    scores = [0.0] * len(KINDS)
+    return dict(zip(KINDS, _shares(question, KINDS_FILE, len(KINDS)), strict=True))
+
+
+@lru_cache(maxsize=256)
+def intent_of(question: str) -> Intent:
+    """The learned intent; factual, where it is not sure. Lists are told by `wants`."""
+    found = dict(zip(INTENTS, _shares(question, INTENTS_FILE, len(INTENTS)), strict=True))
+    best = max(INTENTS, key=lambda intent: found[intent])
+    return best if found[best] >= SURE else "factual"
+
+
+def _shares(question: str, file: Path, kinds: int) -> list[float]:
+    words, weights = learned(file)
+    scores = [0.0] * kinds
     for pattern in set(patterns(question, words)):
         for place, weight in enumerate(weights.get(pattern, ())):
             scores[place] += weight
     most = max(scores)
     raised = [math.exp(score - most) for score in scores]
-    return {kind: one / sum(raised) for kind, one in zip(KINDS, raised, strict=True)}
+    return [score / sum(raised) for score in raised]
+
+
+def without_frame(question: str) -> str:
+    """A question for a summary without the words that speak for one: "Give me the gist of the handbook" -> "Give me
+    the of the handbook".
+    """
+    weights, place = learned(INTENTS_FILE).weights, INTENTS.index("summary")
+    spoken = {token for token in tokens(question) if weights.get(token, (0.0,) * len(INTENTS))[place] > FRAMING}
+    return " ".join(word for word in question.split() if spoken.isdisjoint(tokens(word)))
 
 
 def tokens(question: str) -> list[str]:

@@ -27,14 +27,13 @@ from refdesk.answer import (
     Thinking,
     Verifying,
 )
-from refdesk.ask.assemble import assemble, joined_later, with_neighbours, with_whole_tables
+from refdesk.ask.assemble import assemble, joined_later, previews, with_neighbours, with_whole_tables
 from refdesk.ask.attest import Attested, attest, attest_quotes
 from refdesk.ask.draft import Draft, drafted
-from refdesk.ask.extract import extract, with_quotes
+from refdesk.ask.extract import extract
 from refdesk.ask.generate import NOT_PROVED, quote_instead, write
-from refdesk.ask.judge import Doubt, Relevance, candidates, conclude, previews
+from refdesk.ask.judge import Doubt, Relevance, candidates, conclude
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper
-from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.model_figures import Tables, cited_tables, cites_tables
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, named, with_house_rules
 from refdesk.ask.resolution import said_of_short
@@ -42,7 +41,6 @@ from refdesk.ask.table_answer import TablesRead, likelier_answer
 from refdesk.ask.verify import LEFT_OUT, check, checkable, correct, with_fragment
 from refdesk.ask.wording import wanted
 from refdesk.library import LibraryReader
-from refdesk.settings import Settings
 from refdesk.trace import Trace, in_thread, run
 
 
@@ -151,31 +149,24 @@ async def _checked(
     doubt: str,
     trace: Trace,
 ) -> tuple[Plan, Attested, Tables, list[Event]]:
-    """The draft with its proofs. So small a model often makes things up: of it, what is unproved goes.
-
-    Where nothing is left the documents are quoted instead; else what the reader chose stands below.
-    """
+    """The draft with its proofs; of so small a model that it often makes things up, as much as stays of it."""
     attested, tables = await _attested(query, draft, proofs, desk.library, trace)
     if budget.tier != "tiny" or draft.quotes or not attested.claims:
         return plan, attested, tables, []
-    plan, said = replace(plan, reconcile=True), list[Event]()
-    if any(claim.verdict == "supported" or (doubt and claim.verdict == "partly") for claim in attested.claims):
-        attested = await in_thread(_with_quotes, query, attested, proofs, retrieved, desk.settings, tables)
-    else:
-        draft.notes.append(NOT_PROVED.format(model=draft.model))
-        said = [event async for event in quote_instead(draft, query, retrieved, desk.settings, doubt)]
-        attested, tables = await _attested(query, draft, proofs, desk.library, trace)
-    return plan, attested, tables, said
-
-
-def _with_quotes(
-    query: Query, attested: Attested, proofs: tuple[Any, ...], retrieved: Retrieved, settings: Settings, tables: Tables
-) -> Attested:
+    small: Any = import_module("refdesk.ask.small_models")
     context, vectors, embed = proofs
-    text = numbered_by_passage(attested.content, attested.order)
-    both = with_quotes(text, extract(query, context, retrieved, settings))
-    draft = drafted(both, context)
-    return attested if both == text else attest(query, draft.content, draft.order, context, vectors, embed, tables)
+    quotes = await in_thread(extract, query, context, retrieved, desk.settings)
+    if text := small.kept(attested):
+        both = drafted(small.with_quotes(text, quotes), context)
+        asked = (query, both.content, both.order, context, vectors, embed, tables)
+        return replace(plan, reconcile=True), await in_thread(attest, *asked), tables, []
+    # What it says in words that nothing proves may still be what the reader's sentences say.
+    if doubt and small.agree(query.standalone, draft.content, quotes):
+        doubt = ""
+    draft.notes.append(NOT_PROVED.format(model=draft.model))
+    said = [event async for event in quote_instead(draft, query, retrieved, desk.settings, doubt)]
+    attested, tables = await _attested(query, draft, proofs, desk.library, trace)
+    return replace(plan, reconcile=True), attested, tables, said
 
 
 async def assembled(

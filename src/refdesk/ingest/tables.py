@@ -12,19 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.parsers.build import CELL, is_number
+from refdesk.periods import TablePeriod, label_period, length_at_end, period_from, read_period
 from refdesk.records import MOST_CELLS, Column, ColumnHead, Measure, StoredTable
 from refdesk.tables import (
     SCALE_PATTERN,
-    TablePeriod,
     cell_number,
     column_paths,
     head_rows,
     heads_anew,
     is_value,
-    label_period,
     named_scale,
-    period_from,
-    read_period,
     unit_of,
     without_marks,
 )
@@ -394,7 +391,9 @@ def _table(
     if before is not None:
         heads, scale = before.heads, before.scale
     else:
-        heads = tuple(_head(path, scale, _CLAUSE.split(first.caption)[-1]) for path in _paths(parsed, first))
+        paths, above_all = _paths(parsed, first), _CLAUSE.split(first.caption)[-1]
+        corner = " ".join(paths[0]) if paths else ""
+        heads = tuple(_head(path, scale, (corner, above_all)) for path in paths)
     rows = _rows(text, cells, row_count, first, first.standing if standing else said, is_own=not standing)
     money = unit_of(first.caption)
     above = read_period(_CLAUSE.split(first.caption)[-1])
@@ -473,12 +472,16 @@ def _joined(parts: Sequence[_TablePart]) -> tuple[Cells, int]:
     return np.concatenate(found), count
 
 
-def _head(path: tuple[str, ...], scale: str, above: str) -> ColumnHead:
+def _head(path: tuple[str, ...], scale: str, above: Sequence[str]) -> ColumnHead:
+    """`above`: what may say of which part of a year its columns are, in the corner of the table and over it."""
     said = " ".join(path)
     own = named_scale(said) or ("" if _PER.search(said) else scale)
     period = read_period(said)
     if period == TablePeriod(period.year):  # "Years ended September 30" stands above 2019, 2018, 2017
-        period = read_period(f"{above} {period.year or ''}").of_year(period.year) or period
+        told = (read_period(f"{text} {period.year or ''}").of_year(period.year) for text in above)
+        period = next(filter(None, told), period)
+    elif period.end and not period.months:  # "Twelve Months Ended" stands above September 30, 2022 and 2021
+        period = replace(period, months=next(filter(None, map(length_at_end, above)), 0))
     return ColumnHead(path, Measure(unit_of(said), own, str(period)))
 
 

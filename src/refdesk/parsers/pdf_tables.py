@@ -15,7 +15,8 @@ import numpy as np
 from refdesk.parsers.build import DASHES, PERIOD, is_number, is_value
 from refdesk.parsers.pdf_layout import Region, Row, TextLine, group_rows
 from refdesk.parsers.pdf_page import CURRENCIES, Box4, Floats, WordRun, Words, text_of
-from refdesk.tables import heads_anew, label_period
+from refdesk.periods import label_period
+from refdesk.tables import heads_anew
 
 
 class CellRuns(list[WordRun]):

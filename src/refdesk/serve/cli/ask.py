@@ -87,7 +87,8 @@ def ask(
         list[Path] | None, option("FILE", "A picture to look at, for a model that sees; repeatable.", "--image")
     ] = None,
     output: Annotated[
-        Path | None, option("FILE", "Also write the answer to this file, .md or .html, with its sources.", "--out")
+        Path | None,
+        option("FILE", "Also write the answer and its sources to this file: .md, .html or .docx.", "--out"),
     ] = None,
     open_image: Annotated[
         bool, typer.Option("--open", help="Show the page of the first citation, with its lines marked.")
@@ -138,9 +139,9 @@ def ask_once(desk: Refdesk, question: str, **options: Any) -> Answer:
     return asyncio.run(follow(desk.ask(question, **options), messages, live=messages.is_terminal))
 
 
-def write_out(path: Path, text: str) -> None:
+def write_out(path: Path, content: str | bytes) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
     messages.print(styled(f"Written to {path}"))

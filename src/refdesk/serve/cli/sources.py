@@ -24,7 +24,7 @@ from refdesk.serve.cli.show import (
     print_json,
     tell,
 )
-from refdesk.types import Added
+from refdesk.types import Added, JobKind
 
 Place = Annotated[str, option("PATH", "Where to put the documents, e.g. finance/2024.", "--collection", "-c")]
 Some = Annotated[str, option("PATH", "Only the documents of this collection.", "--collection", "-c")]
@@ -72,25 +72,44 @@ def summarise(
     as_json: AsJson = False,
 ) -> None:
     """Let a model sum up every chunk for surveys. Says what that costs first."""
+    _summed_up(context, collection, "summaries", is_agreed=yes, as_json=as_json)
+
+
+def _summed_up(context: typer.Context, collection: str, kind: JobKind, *, is_agreed: bool, as_json: bool) -> None:
+    """A job for which a model is asked: its cost, then the question whether to begin, then the job."""
     with desk_of(context) as desk:
-        cost = desk.summary_cost(collection)
-        if not as_json or not yes:
+        is_tree = kind == "tree_summaries"
+        cost = desk.tree_summary_cost(collection) if is_tree else desk.summary_cost(collection)
+        if not as_json or not is_agreed:
             messages.print(escape(f"{cost.sentence}."))
         if not cost.chunks:
             tell(as_json, cost.to_dict() | {"status": "ready", "reason": ""}, "There is nothing to do.", messages)
             return
-        if not yes:
+        if not is_agreed:
             if not sys.stdin.isatty():
                 raise UsageError("nothing was begun", hint="use --yes to begin")
             typer.confirm("Begin?", abort=True, err=True)
-        with CountProgress(messages, "Summing up", "chunks") as progress:
-            job = desk.summarise(collection, on_progress=lambda now: progress.update(now.chunks_done, now.chunks_total))
-    said = f"{job.chunks_done:,} chunks were summed up" + (f"; {job.reason}." if job.reason else ".")
+        what = "sections and documents" if is_tree else "chunks"
+        begin = desk.summarise_tree if is_tree else desk.summarise
+        with CountProgress(messages, "Summing up", what) as progress:
+            job = begin(collection, on_progress=lambda now: progress.update(now.chunks_done, now.chunks_total))
+    said = f"{job.chunks_done:,} {what} were summed up" + (f"; {job.reason}." if job.reason else ".")
     tell(as_json, cost.to_dict() | {"status": job.status, "reason": job.reason}, said)
 
 
-def tree(context: typer.Context, collection: Some = "", as_json: AsJson = False) -> None:
+def tree(
+    context: typer.Context,
+    collection: Some = "",
+    by_model: Annotated[
+        bool, typer.Option("--by-model", help="In the words of a model; says what that costs first.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Begin without asking.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Sum up sections, documents and groups of documents. What has not changed is left as it is."""
+    if by_model:
+        _summed_up(context, collection, "tree_summaries", is_agreed=yes, as_json=as_json)
+        return
     with desk_of(context) as desk, CountProgress(messages, "Building the tree", "chunks") as progress:
         job = desk.build_tree(collection, on_progress=lambda now: progress.update(now.chunks_done, now.chunks_total))
     said = f"The tree is built: {job.chunks_total:,} new chunks." if job.chunks_total else "The tree is up to date."

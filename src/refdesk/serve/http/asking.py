@@ -21,6 +21,7 @@ from refdesk.ask.wording import is_missing
 from refdesk.caller_desk import CallerDesk
 from refdesk.errors import NotFound, UsageError
 from refdesk.records import Conversation, Feedback, Message
+from refdesk.serve.docx import TYPE as DOCX
 from refdesk.serve.export import FORMATS, MEDIA_TYPES
 from refdesk.serve.http import requests
 from refdesk.serve.http import responses as shapes
@@ -531,15 +532,17 @@ def answer(desk: Desk, answer_id: str) -> Response:
 @answer_routes.get(
     "/answers/{answer_id}/export",
     summary="Download an answer",
-    responses=returns_bytes("text/markdown", "text/html", description="The answer as a file", example="# How heavy …")
+    responses=returns_bytes(
+        "text/markdown", "text/html", DOCX, description="The answer as a file", example="# How heavy …"
+    )
     | failures(404),
 )
-def export(desk: Desk, answer_id: str, format: Literal["markdown", "html"] = "markdown") -> Response:
-    """With its sources, as Markdown or as one page of HTML."""
+def export(desk: Desk, answer_id: str, format: Literal["markdown", "html", "docx"] = "markdown") -> Response:
+    """With its sources, as Markdown, as one page of HTML or as a Word document."""
     found = desk.answer_kept(answer_id)
     if not found:
         raise NotFound(f"there is no answer '{answer_id}'")
-    suffix = "md" if format == "markdown" else "html"
+    suffix = {"markdown": "md"}.get(format, format)
     headers = {
         "Content-Disposition": f'attachment; filename="answer-{answer_id[:8]}.{suffix}"',
         "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
@@ -38,18 +38,23 @@ def cost(
     desk: Desk,
     service: Serving,
     collection: Annotated[str, Query(max_length=1000, description="Only of this collection")] = "",
+    kind: Annotated[
+        Literal["summaries", "tree_summaries"], Query(description="Of chunks, or of the tree's sections and documents")
+    ] = "summaries",
 ) -> Response:
-    """Of the chunks that have none yet; nothing is begun."""
+    """Of the chunks, or the sections and documents, that have none yet; nothing is begun."""
     desk.require("settings")
-    return reply(service.desk.summary_cost(collection).to_dict())
+    return reply(_cost(service, kind, collection))
 
 
 @router.post("/background", **about("Start a job in the background", shapes.BackgroundJob, 422, status=202))
 def start(desk: Desk, service: Serving, body: BackgroundIn) -> Response:
-    """`tree` sums up sections, documents and clusters; `summaries` lets a model sum up chunks, which costs."""
+    """`tree` sums up sections, documents and clusters in their own sentences. A model is asked, which costs, for
+    `summaries` of chunks and `tree_summaries` of sections and documents.
+    """
     desk.require("settings")
-    if body.kind == "summaries":
-        service.desk.summary_cost(body.collection)  # says at once that no model is named
+    if body.kind != "tree":
+        _cost(service, body.kind, body.collection)  # says at once that no model is named
     return reply(_job(service.desk.submit_background(body.kind, body.collection)), 202)
 
 
@@ -59,6 +64,11 @@ def cancel(desk: Desk, service: Serving, job_id: str) -> Response:
     desk.require("settings")
     service.desk.cancel_background(job_id)
     return reply({"deleted": job_id})
+
+
+def _cost(service: Serving, kind: str, collection: str) -> dict[str, Any]:
+    own = service.desk.tree_summary_cost if kind == "tree_summaries" else service.desk.summary_cost
+    return own(collection).to_dict()
 
 
 def _job(job: Job) -> dict[str, Any]:

@@ -425,7 +425,7 @@ class ImportIn(Shape):
 
 
 class BackgroundIn(Shape):
-    kind: Literal["summaries", "tree"]
+    kind: Literal["summaries", "tree", "tree_summaries"]
     collection: Annotated[str, Field(max_length=1000)] = ""
 
 

@@ -114,7 +114,7 @@ BackgroundJob = shape(
     "BackgroundJob",
     {
         str: "id collection reason created_at updated_at",
-        Literal["summaries", "tree"]: "kind",
+        Literal["summaries", "tree", "tree_summaries"]: "kind",
         types.Status: "status",
         int: "chunks_done chunks_total",
     },

@@ -14,7 +14,7 @@ const CHECKS = { "": "Checks", quick: "Quick", standard: "Second look", thorough
 const MODES = { "": "Mode", agent: "Agent", report: "Report", vision: "Vision", general: "Without documents" };
 const NEEDS_MODEL = ["vision", "general"]; // without one, nobody would look or answer
 const ABOUT = {
-  level: "How much is done: Basic 5 passages by meaning alone, Standard by words and meaning, Enhanced also graph and variants, Maximum all engines and drafts that must agree",
+  level: "How much is done: Basic 5 passages by meaning alone, Standard by words and meaning, Enhanced also by what texts name and lead on to, Maximum all engines and drafts that must agree",
   checks: "How the answer is checked: Quick not again, Second look by another model, Thorough settles disputes",
   mode: "How it is answered: Agent in several searches, Report as a long answer with sections, Vision with pages as pictures, Without documents by the model alone",
   model: "The model that writes the answer",
