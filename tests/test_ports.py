@@ -24,7 +24,7 @@ from refdesk.index.lexical import _rounded
 from refdesk.records import Caller
 from refdesk.store.database import PreparedReader, open_database, open_server
 from refdesk.store.jobs import MemoryJobs, SqlJobs, new_run
-from refdesk.store.postgres import Server
+from refdesk.store.postgres import PostgresServer
 from refdesk.store_ports import Files, Jobs
 from refdesk.terms import query_terms
 from refdesk.types import Job, Scope
@@ -265,7 +265,7 @@ def jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Jobs]:
             yield MemoryJobs()
             return
         if request.param == "postgres":
-            reader = PreparedReader(open_server(Server(stack.enter_context(postgres_server.database()))))
+            reader = PreparedReader(open_server(PostgresServer(stack.enter_context(postgres_server.database()))))
         else:
             reader = PreparedReader(open_database(tmp_path / "library.db"))
         yield SqlJobs(reader)

@@ -34,7 +34,7 @@ from refdesk.errors import LibraryError, LibraryTooNew, UsageError
 from refdesk.index.postgres_tables import graph_condition
 from refdesk.store.database import PreparedReader, open_server
 from refdesk.store.jobs import SqlJobs
-from refdesk.store.postgres import Server
+from refdesk.store.postgres import PostgresServer
 from refdesk.types import Job, Scope
 
 
@@ -89,7 +89,7 @@ def test_a_writer_that_is_killed_leaves_nothing_half_done(tmp_path: Path, url: s
 
 
 def test_jobs_are_taken_once_by_many_at_a_time(url: str) -> None:
-    readers = [PreparedReader(open_server(Server(url))) for _ in range(4)]
+    readers = [PreparedReader(open_server(PostgresServer(url))) for _ in range(4)]
     many = [SqlJobs(reader) for reader in readers]
     many[0].submit([Job("", f"file {number}", "default") for number in range(80)])
     taken: list[tuple[str, str]] = []
@@ -342,8 +342,8 @@ from sqlalchemy import Column, Text, inspect, text
 from refdesk.store import database, schema
 schema.documents.append_column(Column("shelf", Text, nullable=False, server_default=""))
 database.HEAD = "9999"
-from refdesk.store.postgres import Server
-engine = database.connect_server(Server(sys.argv[2]))
+from refdesk.store.postgres import PostgresServer
+engine = database.connect_server(PostgresServer(sys.argv[2]))
 with engine.begin() as connection:
     if "shelf" not in [column["name"] for column in inspect(connection).get_columns("documents")]:
         connection.execute(text("ALTER TABLE documents ADD COLUMN shelf TEXT NOT NULL DEFAULT ''"))

@@ -16,7 +16,7 @@ from refdesk.answer import Answer, Citation, Context, Event, Image, Question
 from refdesk.arguments import History, Names
 from refdesk.ask.flow import collected, run_sync
 from refdesk.ask.staged import StagedQuestion
-from refdesk.entities import SHORT_FOR, Beside, beside, entity_key
+from refdesk.entities import SHORT_FOR, Neighbour, beside, entity_key
 from refdesk.errors import NotFound, UsageError
 from refdesk.records import (
     MOST_CELLS,
@@ -357,7 +357,7 @@ class CallerDesk(AdminDesk):
             "entities": entities,
         }
 
-    def _proof(self, marker: int, edge: Beside, document: Document) -> Citation:
+    def _proof(self, marker: int, edge: Neighbour, document: Document) -> Citation:
         chunk, part = edge.chunk, edge.chunk.sentences[edge.sentence]
         boxes = part.boxes or self.locate(chunk, part.start, part.end)
         origin = next(iter(chunk.origins(part.start, part.end, part.page)), (0, 0))

@@ -37,7 +37,7 @@ from refdesk.files.local import LocalFiles, figure_place, page_image, picture_of
 from refdesk.files.remote import RemoteFiles
 from refdesk.index.local import LocalIndex
 from refdesk.index.postgres import SESSION, PostgresIndex
-from refdesk.index.tokens import TokenIndex
+from refdesk.index.tokens import FileTokens
 from refdesk.ingest.add import Intake
 from refdesk.ingest.background import BackgroundPorts
 from refdesk.ingest.runs import Run, at_work
@@ -78,7 +78,7 @@ from refdesk.store.jobs import (
     is_anyone_at_work,
 )
 from refdesk.store.keys import SqlKeys, SqlSessions
-from refdesk.store.postgres import PooledReads, Server, connect_server, describe_server, is_server
+from refdesk.store.postgres import PooledReads, PostgresServer, connect_server, describe_server, is_server
 from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, SqlSettings
 from refdesk.store.redis_cache import RedisCache
 from refdesk.store.summaries import SqlSummaries
@@ -137,7 +137,7 @@ class Refdesk(LibraryDesk):
         seen = index if follower is engine else self._index_of(searched, embedder)
         self._writer = writer = SqlWriter(engine, documents, index, files, self.folder / "writer.lock", embedder.name)
         self._maintenance = Maintenance(documents, index, writer, files)
-        self.tokens = TokenIndex(self.folder / "index", documents, lambda: _token_embedder(current()))
+        self.tokens = FileTokens(self.folder / "index", documents, lambda: _token_embedder(current()))
         kept = (SqlGraph(searched), summaries := SqlSummaries(engine), self.tokens)
         reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex, *kept)
         models = ModelDirectory(config, checked_llm(llm) if llm is not None else None, reranker)
@@ -189,7 +189,7 @@ class Refdesk(LibraryDesk):
     def _open_database(self) -> tuple[Engine, Engine]:
         """The database, and the one that is searched: a follower of it where one is named, else itself."""
         config = self.config
-        server = Server(config.database_url, config.database_pool, config.database_timeout_s, SESSION)
+        server = PostgresServer(config.database_url, config.database_pool, config.database_timeout_s, SESSION)
         engine = open_server(server) if server.url else open_database(self.folder / DATABASE)
         check_copied(engine)
         return engine, connect_server(replace(server, url=config.replica_url)) if config.replica_url else engine
@@ -527,7 +527,7 @@ class Refdesk(LibraryDesk):
             raise UsageError("files wait to be added to this library", hint="let them be added first")
         make_folder(folder)
         with self._writer.locked():
-            target = open_database(folder / DATABASE, is_new=True) if is_folder else open_server(Server(to))
+            target = open_database(folder / DATABASE, is_new=True) if is_folder else open_server(PostgresServer(to))
             try:
                 found = copy_database_into(self._engine, target, report)
             finally:

@@ -154,7 +154,7 @@ def between(text: str, one: str, other: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Neighbour:
     """A name that stands beside another one; `says` are the words between, and the sentence proves it."""
 
     key: str
@@ -166,16 +166,16 @@ class Beside:
     is_stated: bool = False
 
 
-def beside(keys: Collection[str], chunks: Iterable[Chunk], relations: Iterable[Relation], most: int) -> list[Beside]:
+def beside(keys: Collection[str], chunks: Iterable[Chunk], relations: Iterable[Relation], most: int) -> list[Neighbour]:
     """What stands in one sentence with an entity, which has these keys; what is stated of both comes first."""
-    found: dict[str, Beside] = {}
+    found: dict[str, Neighbour] = {}
     read = {chunk.id: chunk for chunk in chunks}
     for relation in relations:
         ends = (relation.subject, relation.object)
         others = [name for name in ends if entity_key(name) not in keys] or [ends[1]]
         if relation.chunk_id in read and relation.sentence >= 0:
             key = entity_key(others[0])
-            one = Beside(key, others[0], relation.predicate, 1, read[relation.chunk_id], relation.sentence, True)
+            one = Neighbour(key, others[0], relation.predicate, 1, read[relation.chunk_id], relation.sentence, True)
             found.setdefault(key, one)
     for chunk in read.values():
         known = names_of(chunk)
@@ -193,5 +193,5 @@ def beside(keys: Collection[str], chunks: Iterable[Chunk], relations: Iterable[R
                 if before and (before.is_stated or before.says or not says):  # a sentence that says how proves more
                     found[key] = replace(before, count=count)
                 else:
-                    found[key] = Beside(key, known[key], says, count, chunk, place)
+                    found[key] = Neighbour(key, known[key], says, count, chunk, place)
     return sorted(found.values(), key=lambda one: (not one.is_stated, -one.count, one.key))[:most]

@@ -126,7 +126,7 @@ class NoSummaries:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _SummaryGeneration:
     """What was read for one generation; replaced, never changed, for threads may be reading it."""
 
     generation: int = -1
@@ -143,7 +143,7 @@ class Summaries:
 
     def __init__(self, store: SummaryStore) -> None:
         self._store = store
-        self._kept = _Kept()
+        self._kept = _SummaryGeneration()
         self._reading = threading.Lock()
         self.vectors: dict[int, NDArray[np.float16]] = {}  # of chunks' own summaries, by the id of the chunk
 
@@ -185,18 +185,20 @@ class Summaries:
         """Those of a few documents, read from the store: there may be a hundred of each."""
         return self._store.nodes(space, SECTION, document_ids)
 
-    def _current(self, documents: Sequence[Document], generation: int, space: str) -> _Kept:
+    def _current(self, documents: Sequence[Document], generation: int, space: str) -> _SummaryGeneration:
         with self._reading:  # by one thread at a time: all others would read the same
             kept = self._kept
             if kept.generation != generation:
                 # Those of documents that are gone are let go when they are the greater part of what is kept.
                 is_mostly_gone = len(kept.documents) > SPARE + 2 * len(documents) > SPARE
-                kept = _Kept(generation, {} if is_mostly_gone else kept.documents, self._store.written(space))
+                kept = _SummaryGeneration(
+                    generation, {} if is_mostly_gone else kept.documents, self._store.written(space)
+                )
             stale = [one for one in documents if kept.documents.get(one.id, ("",))[0] != one.updated_at]
             if stale:
                 read = self._store.chunk_summaries([one.id for one in stale])
                 new = {one.id: (one.updated_at, read.get(one.id, ())) for one in stale}
-                kept = _Kept(generation, {**kept.documents, **new}, kept.written, kept.nodes)
+                kept = _SummaryGeneration(generation, {**kept.documents, **new}, kept.written, kept.nodes)
             self._kept = kept
             return kept
 

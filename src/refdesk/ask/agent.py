@@ -25,7 +25,7 @@ from refdesk.ask.followup import stand_alone
 from refdesk.ask.judge import candidates, doubted, judge, refuse
 from refdesk.ask.keep import AskPorts, Keeper
 from refdesk.ask.plan import Budget
-from refdesk.ask.report import Part, headed, quoted_parts, sections, written_parts
+from refdesk.ask.report import SubQuestion, headed, quoted_parts, sections, written_parts
 from refdesk.ask.retrieve import interleave, retrieve
 from refdesk.ask.sentences import Evidence
 from refdesk.ask.strategies import STRATEGIES
@@ -57,7 +57,7 @@ SUFFICIENT = "what is known suffices"
 class Note:
     """What one step found to its part; `text` without markers, `chunks` are the ids of those that say so."""
 
-    part: Part
+    part: SubQuestion
     text: str
     chunks: tuple[int, ...]
     is_answered: bool
@@ -115,7 +115,7 @@ async def investigated(
         for text in note.following:
             if _same(text) not in known:
                 known.add(_same(text))
-                waiting.append(Part(headed(text), text))
+                waiting.append(SubQuestion(headed(text), text))
         if not note.is_answered and search.model is None and part.attempt == 0 and not is_report:
             waiting.append(replace(part, attempt=1))  # in another way, when the other parts are through
     if waiting and ended:
@@ -150,9 +150,9 @@ async def investigated(
 # --- which parts has the question? ------------------------------------------------------------------------------------
 
 
-async def _parts(search: Search) -> list[Part]:
+async def _parts(search: Search) -> list[SubQuestion]:
     settings, is_report = search.desk.settings, search.question.mode == "report"
-    found: list[Part] = []
+    found: list[SubQuestion] = []
     if search.model is not None:
         with search.trace.optional("parts_model", model=search.model.name) as stage:
             system = (OUTLINE_SYSTEM if is_report else PARTS_SYSTEM).format(most=settings.agent_steps)
@@ -161,7 +161,7 @@ async def _parts(search: Search) -> list[Part]:
             found = _planned(said)
             stage.gave(parts=len(found))
     if not found:
-        found = [Part(headed(text), text) for text in ruled_parts(search.query)]
+        found = [SubQuestion(headed(text), text) for text in ruled_parts(search.query)]
     if is_report and len(found) == 1:
         with search.trace.optional("outline") as stage:
             retrieved = await _searched(search, search.query, "two_stage")
@@ -170,14 +170,14 @@ async def _parts(search: Search) -> list[Part]:
     return found
 
 
-def _planned(said: Mapping[str, Any]) -> list[Part]:
+def _planned(said: Mapping[str, Any]) -> list[SubQuestion]:
     """The parts that a model names, as far as they make sense."""
-    found: dict[str, Part] = {}
+    found: dict[str, SubQuestion] = {}
     for part in said.get("parts") or ():
         question = " ".join(str(part.get("question", "")).split()) if isinstance(part, dict) else ""
         if question and len(question) <= LONGEST_PART:
             heading = " ".join(str(part.get("heading", "")).split())[:80].strip("#*: ")
-            found.setdefault(_same(question), Part(heading or headed(question), question))
+            found.setdefault(_same(question), SubQuestion(heading or headed(question), question))
     return list(found.values())
 
 
@@ -212,7 +212,7 @@ def ruled_parts(query: Query) -> list[str]:
 # --- one step ---------------------------------------------------------------------------------------------------------
 
 
-async def _step(search: Search, part: Part) -> Note:
+async def _step(search: Search, part: SubQuestion) -> Note:
     """Searches for one part and notes what was found."""
     search.steps += 1
     with search.trace.stage("step", part=part.question, attempt=part.attempt) as stage:
@@ -249,7 +249,7 @@ async def _searched(search: Search, query: Query, strategy: str) -> Retrieved:
     return await retrieve(query, chosen, search.question.scope, *ports)
 
 
-async def _noted(search: Search, part: Part) -> Note:
+async def _noted(search: Search, part: SubQuestion) -> Note:
     assert part.retrieved is not None and part.query is not None
     desk = search.desk
     relevance = await in_thread(judge, part.query, part.retrieved)
@@ -303,9 +303,9 @@ async def _read_note(search: Search, note: Note, context: Context, stage: Any) -
 # --- what was found, together -----------------------------------------------------------------------------------------
 
 
-def _found_parts(search: Search) -> list[Part]:
+def _found_parts(search: Search) -> list[SubQuestion]:
     """Each part once, as its last search left it; what its note names stands first among its hits."""
-    found: dict[str, Part] = {}
+    found: dict[str, SubQuestion] = {}
     for note in search.notes:
         named = set(note.chunks)
         hits = sorted(note.part.hits, key=lambda hit: hit.chunk.id not in named)
@@ -315,7 +315,7 @@ def _found_parts(search: Search) -> list[Part]:
     return list(found.values())
 
 
-def _joined(search: Search, parts: Sequence[Part]) -> Retrieved:
+def _joined(search: Search, parts: Sequence[SubQuestion]) -> Retrieved:
     """What all parts found, as one search: dealt in turn, so that each part is read."""
     every = [part.retrieved for part in parts if part.retrieved is not None]
     if not every:
@@ -357,7 +357,7 @@ def _said(note: Note) -> str:
     return f"{note.text} ({', '.join(documents)})" if documents else note.text
 
 
-def _quoted(parts: Sequence[Part]) -> str:
+def _quoted(parts: Sequence[SubQuestion]) -> str:
     return ", ".join(f"“{part.question}”" for part in parts)
 
 

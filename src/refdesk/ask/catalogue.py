@@ -167,7 +167,7 @@ def _mentions(answer: Answer, asked: Asked, scope: Scope, library: LibraryReader
     return replace(answer, confidence=Confidence(IN_PART, "medium", READ_IN_PART))
 
 
-def _first_places(topic: str, scope: Scope, library: LibraryReader) -> tuple[str, list[Mention]]:
+def _first_places(topic: str, scope: Scope, library: LibraryReader) -> tuple[str, list[FirstMention]]:
     """The longest run of the topic's words that documents hold, and where; what comes first in a question may still
     belong to how it is asked ("bring up tariffs")."""
     typed = topic.split()[:LONGEST_PHRASE]
@@ -180,7 +180,7 @@ def _first_places(topic: str, scope: Scope, library: LibraryReader) -> tuple[str
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
+class FirstMention:
     """Where a document first says something: a chunk, and the place of the sentence in it."""
 
     document: Document
@@ -188,19 +188,19 @@ class Mention:
     sentence: int
 
 
-def mentions(phrase: str, scope: Scope, library: LibraryReader, most: int = COUNTED) -> list[Mention]:
+def mentions(phrase: str, scope: Scope, library: LibraryReader, most: int = COUNTED) -> list[FirstMention]:
     """Of each document in scope the first sentence that holds these words in a row; in the order they were added."""
     languages = library.languages or ("en",)
     content = [word for word in dict.fromkeys(words(phrase)) if word not in QUERY_STOP_WORDS] or words(phrase)
     waiting = sorted(set.intersection(*(library.holding(query_terms(word, languages), scope) for word in content)))
-    found: dict[str, Mention] = {}
+    found: dict[str, FirstMention] = {}
     while waiting and len(found) < most:
         rows, waiting, read = library.chunks(waiting[:READ_AT_ONCE]), waiting[READ_AT_ONCE:], 0
         for chunk_id, (chunk, document) in sorted(rows.items()):
             if document.id in found:
                 continue
             if (place := _sentence_with(phrase, chunk, document.language or "en")) is not None:
-                found[document.id] = Mention(document, chunk, place)
+                found[document.id] = FirstMention(document, chunk, place)
                 # A document's chunks were written in a row: the others of this one need not be read.
                 read = chunk_id + document.chunk_count - 1 - chunk.sequence
         waiting = [chunk_id for chunk_id in waiting if chunk_id > read]
@@ -426,7 +426,7 @@ def _with_lines(answer: Answer, lines: Sequence[str], documents: Sequence[Docume
     return _told_answer(answer, f"{_count(len(lines))} may be meant:\n\n{listed}{more}", documents[:LISTED])
 
 
-def _with_places(answer: Answer, told: str, found: Sequence[Mention]) -> Answer:
+def _with_places(answer: Answer, told: str, found: Sequence[FirstMention]) -> Answer:
     """Each document with the page of its first mention, cited."""
     citations = tuple(_cited(marker, one) for marker, one in enumerate(found[:LISTED], 1))
     content, claims = f"{told}\n", []
@@ -445,7 +445,7 @@ def _with_places(answer: Answer, told: str, found: Sequence[Mention]) -> Answer:
     return replace(answer, citations=citations, claims=tuple(claims), sources=tuple(sources))
 
 
-def _cited(marker: int, mention: Mention) -> Citation:
+def _cited(marker: int, mention: FirstMention) -> Citation:
     document, chunk = mention.document, mention.chunk
     sentence = chunk.sentences[mention.sentence]
     origin = origin_of(chunk, sentence.start, sentence.end)

@@ -35,7 +35,7 @@ Writer = Callable[..., AsyncGenerator[Event, None]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class SubQuestion:
     """A part of a question, or a section of a report: what it asks, and what was found to it."""
 
     heading: str
@@ -59,7 +59,7 @@ def headed(question: str) -> str:
     return line if len(line) <= LONGEST_HEADING else line[: LONGEST_HEADING - 1].rsplit(" ", 1)[0] + "…"
 
 
-def sections(query: Query, retrieved: Retrieved, most: int) -> list[Part]:
+def sections(query: Query, retrieved: Retrieved, most: int) -> list[SubQuestion]:
     """The sections of the documents that bear on a topic, the nearest first: the headings that the hits stand under."""
     grouped: dict[tuple[str, str], list[Hit]] = {}
     for hit in retrieved.hits:
@@ -76,7 +76,7 @@ def sections(query: Query, retrieved: Retrieved, most: int) -> list[Part]:
         title = hits[0].document.title or hits[0].document.name
         label = f"{title}: {heading}" if names.count(heading) > 1 and heading != title else heading
         own = replace(retrieved, hits=tuple(hits))
-        section = Part(label, f"{query.standalone} ({label})", query, own, "two_stage", is_section=True)
+        section = SubQuestion(label, f"{query.standalone} ({label})", query, own, "two_stage", is_section=True)
         found.append(section)
     return found
 
@@ -88,7 +88,7 @@ def _first(hits: Sequence[Hit]) -> int:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def quoted_parts(parts: Sequence[Part], *, is_report: bool) -> Writer:
+def quoted_parts(parts: Sequence[SubQuestion], *, is_report: bool) -> Writer:
     """Writes the sentences that answer each part best; in a report below the heading of each."""
 
     async def write(
@@ -114,7 +114,7 @@ def quoted_parts(parts: Sequence[Part], *, is_report: bool) -> Writer:
 
 
 async def _quoted(
-    draft: Draft, parts: Sequence[Part], settings: Settings, *, is_report: bool
+    draft: Draft, parts: Sequence[SubQuestion], settings: Settings, *, is_report: bool
 ) -> AsyncGenerator[Event, None]:
     draft.model = EXTRACTIVE
     said: set[str] = set()
@@ -140,7 +140,7 @@ def _tells(quote: Quote) -> bool:
     return evidence.chunk.kind == "table" or says_something(evidence.chunk, evidence.sentence)
 
 
-def written_parts(parts: Sequence[Part]) -> Writer:
+def written_parts(parts: Sequence[SubQuestion]) -> Writer:
     """Has a model write section after section; each is shown when it is whole, and one that says nothing is not."""
 
     async def write(
@@ -201,7 +201,7 @@ async def _section(draft: Draft, pieces: AsyncGenerator[Piece, None]) -> str:
     return numbered_by_passage(own.content, own.order)
 
 
-def of_part(context: Context, part: Part, settings: Settings | None = None, *, is_tiny: bool = False) -> Context:
+def of_part(context: Context, part: SubQuestion, settings: Settings | None = None, *, is_tiny: bool = False) -> Context:
     """The passages of one part, under the numbers that they have in the whole; a tiny model gets less of them."""
     own = {hit.chunk.id for hit in part.hits_read or part.hits}
     passages = tuple(one for one in context.passages if own & {chunk.id for chunk in one.chunks})[:PASSAGES]

@@ -42,7 +42,7 @@ Vectors = NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class StoredTokens:
     """What is kept of a library's tokens; `places` are the rows of each chunk."""
 
     model: str
@@ -57,16 +57,13 @@ class Kept:
         return self.vectors.nbytes + self.ids.nbytes + self.projection.nbytes
 
 
-class TokenIndex:
-    """The `TokenVectors` port, over files in a folder; without one, in memory."""
+class MemoryTokens:
+    """The `TokenVectors` port, in memory."""
 
-    def __init__(self, folder: Path | None, chunks: ChunkStore, embedder: Callable[[], TokenEmbedder]) -> None:
-        self._folder = folder
+    def __init__(self, chunks: ChunkStore, embedder: Callable[[], TokenEmbedder]) -> None:
         self._chunks = chunks
         self._embedder = embedder
-        self._lock = threading.Lock()
-        self._kept: Kept | None = None
-        self._read: Path | None = None
+        self._kept: StoredTokens | None = None
 
     @property
     def count(self) -> int:
@@ -140,10 +137,6 @@ class TokenIndex:
     def clear(self) -> None:
         """Lets all of them go."""
         self._kept = None
-        if (before := self._newest()) is not None:
-            shutil.rmtree(before, ignore_errors=True)
-
-    # files
 
     def _keep(
         self,
@@ -156,17 +149,52 @@ class TokenIndex:
         vectors = np.concatenate([rows for _, _, rows in parts]) if parts else empty
         ids = np.concatenate([ids for _, ids, _ in parts]) if parts else np.zeros(0, dtype=np.int32)
         starts = np.cumsum([0, *(len(rows) for _, _, rows in parts)])
-        chunks = np.array([(one[0], start) for one, start in zip(parts, starts, strict=False)], dtype=np.int64)
-        if self._folder is None:
-            self._kept = _made(model, vectors, ids, chunks.reshape(-1, 2), projection)
-            return
+        chunks = np.array([(part[0], start) for part, start in zip(parts, starts, strict=False)], dtype=np.int64)
+        self._store(model, vectors, ids, chunks.reshape(-1, 2), projection)
+
+    def _store(
+        self,
+        model: str,
+        vectors: Vectors,
+        ids: NDArray[np.int32],
+        chunks: NDArray[np.int64],
+        projection: NDArray[np.float32],
+    ) -> None:
+        self._kept = _made(model, vectors, ids, chunks, projection)
+
+    def _current(self) -> StoredTokens | None:
+        return self._kept
+
+
+class FileTokens(MemoryTokens):
+    """The same over memory-mapped files in a folder, which other processes read too."""
+
+    def __init__(self, folder: Path, chunks: ChunkStore, embedder: Callable[[], TokenEmbedder]) -> None:
+        super().__init__(chunks, embedder)
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._read: Path | None = None
+
+    def clear(self) -> None:
+        super().clear()
+        if (before := self._newest()) is not None:
+            shutil.rmtree(before, ignore_errors=True)
+
+    def _store(
+        self,
+        model: str,
+        vectors: Vectors,
+        ids: NDArray[np.int32],
+        chunks: NDArray[np.int64],
+        projection: NDArray[np.float32],
+    ) -> None:
         make_folder(self._folder)
         before = self._newest()
         number = int(before.name.rpartition("-")[2]) + 1 if before else 1
         unfinished = self._folder / f"unfinished-tokens-{number}"
         shutil.rmtree(unfinished, ignore_errors=True)
         make_folder(unfinished)
-        arrays: tuple[NDArray[Any], ...] = (vectors, ids, chunks.reshape(-1, 2), projection)
+        arrays: tuple[NDArray[Any], ...] = (vectors, ids, chunks, projection)
         for name, array in zip(FILES, arrays, strict=True):
             np.save(unfinished / f"{name}.npy", array)
         (unfinished / "model.json").write_text(json.dumps({"model": model}), encoding="utf-8")
@@ -175,14 +203,12 @@ class TokenIndex:
             shutil.rmtree(before, ignore_errors=True)
 
     def _newest(self) -> Path | None:
-        if self._folder is None or not self._folder.is_dir():
+        if not self._folder.is_dir():
             return None
-        found = [one for one in self._folder.glob("tokens-*") if one.name.rpartition("-")[2].isdigit()]
-        return max(found, key=lambda one: int(one.name.rpartition("-")[2]), default=None)
+        found = [path for path in self._folder.glob("tokens-*") if path.name.rpartition("-")[2].isdigit()]
+        return max(found, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
-    def _current(self) -> Kept | None:
-        if self._folder is None:
-            return self._kept
+    def _current(self) -> StoredTokens | None:
         newest = self._newest()
         with self._lock:
             if newest != self._read:
@@ -198,7 +224,7 @@ def _cores() -> int:
 FILES = ("vectors", "ids", "chunks", "projection")
 
 
-def _opened(folder: Path) -> Kept | None:
+def _opened(folder: Path) -> StoredTokens | None:
     try:
         arrays = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in FILES]
         model = json.loads((folder / "model.json").read_text(encoding="utf-8"))["model"]
@@ -210,7 +236,7 @@ def _opened(folder: Path) -> Kept | None:
 
 def _made(
     model: str, vectors: Vectors, ids: NDArray[np.int32], chunks: NDArray[np.int64], projection: NDArray[np.float32]
-) -> Kept:
+) -> StoredTokens:
     ends = [*chunks[1:, 1].tolist(), len(ids)] if len(chunks) else []
     places = {one: (start, end) for (one, start), end in zip(chunks.tolist(), ends, strict=True)}
     counts: dict[int, int] = {}
@@ -219,7 +245,7 @@ def _made(
             counts[token] = counts.get(token, 0) + 1
     total = len(places)
     weights = {token: math.log(1.0 + (total - count + 0.5) / (count + 0.5)) for token, count in counts.items()}
-    return Kept(model, vectors, ids, places, projection, weights)
+    return StoredTokens(model, vectors, ids, places, projection, weights)
 
 
 def _nearest(asked: NDArray[np.float32], own: NDArray[np.float32]) -> NDArray[np.float32]:

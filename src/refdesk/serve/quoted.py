@@ -34,7 +34,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LineGroup:
     """Lines that are drawn as one: a text, a heading, a list, or a table, of which each line is one claim."""
 
     kind: Literal["text", "items", "rows", "heading"]
@@ -104,7 +104,7 @@ def as_table(rows: Sequence[Row]) -> tuple[list[Row], list[bool]]:
 # --- what is drawn as one? -------------------------------------------------------------------------------------------
 
 
-def laid_out(content: str, claims: Sequence[Range], rows: Mapping[int, Row]) -> list[Part]:
+def laid_out(content: str, claims: Sequence[Range], rows: Mapping[int, Row]) -> list[LineGroup]:
     """The parts of a content in their order; `claims` are ranges of it, `rows` those of them that are rows.
 
     A dash counts where a claim follows it: within one it is the document's.
@@ -118,17 +118,17 @@ def laid_out(content: str, claims: Sequence[Range], rows: Mapping[int, Row]) -> 
             return "text"
         return "rows" if len(line.claims) == 1 and line.claims[0] in rows else "items"
 
-    parts: list[Part] = []
+    parts: list[LineGroup] = []
     for name, group in groupby(_lines(content, claims), kind):
         lines = tuple(group)
         if name == "rows":
-            parts += [Part("rows", table) for table in _tables(lines, rows)]
+            parts += [LineGroup("rows", table) for table in _tables(lines, rows)]
         elif filled := [at for at, line in enumerate(lines) if content[line.start : line.end].strip()]:
-            parts.append(Part(name, lines[filled[0] : filled[-1] + 1]))
+            parts.append(LineGroup(name, lines[filled[0] : filled[-1] + 1]))
     return parts
 
 
-def headings(content: str, part: Part) -> list[str]:
+def headings(content: str, part: LineGroup) -> list[str]:
     """The texts of the headings of a part."""
     return [content[line.start + len(HEADING) : line.end].strip() for line in part.lines]
 

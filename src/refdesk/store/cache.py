@@ -27,7 +27,7 @@ Vector = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedAnswer:
     answer: bytes
     created_at: float
 
@@ -87,7 +87,7 @@ class SqlCache:
         self._background = background
         self._settings = settings
         self._lock = threading.Lock()
-        self._recent: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._recent: OrderedDict[tuple[str, str], _CachedAnswer] = OrderedDict()
         self._namespaces: OrderedDict[str, NearQuestions] = OrderedDict()
         self._epoch = ""
         self._purged = (0.0, -1)  # when, and at which generation
@@ -119,7 +119,7 @@ class SqlCache:
                 self._recent.move_to_end((namespace, digest))
         if kept is None or kept.created_at < since:  # another process may have answered it anew
             for answer, created_at in self._reader.rows(self._find, namespace=namespace, digest=digest):
-                kept = _Kept(bytes(answer), created_at)
+                kept = _CachedAnswer(bytes(answer), created_at)
                 with self._lock:
                     self._remember(namespace, digest, kept)
         return kept.answer if kept is not None and kept.created_at >= since else None
@@ -149,7 +149,7 @@ class SqlCache:
         digest, moment = digest_of(question), time.time()
         packed = None if vector is None else codec.pack_vector(vector)
         with self._lock:
-            self._remember(namespace, digest, _Kept(answer, moment))
+            self._remember(namespace, digest, _CachedAnswer(answer, moment))
             if packed is not None:
                 self._near_questions(namespace).keep(digest, Near(question, unpacked(packed), answer, moment))
                 self._trim(self._settings().cache_max_entries)
@@ -183,7 +183,7 @@ class SqlCache:
                 self._recent.clear()
                 self._namespaces.clear()
 
-    def _remember(self, namespace: str, digest: str, kept: _Kept) -> None:
+    def _remember(self, namespace: str, digest: str, kept: _CachedAnswer) -> None:
         self._recent[(namespace, digest)] = kept
         self._recent.move_to_end((namespace, digest))
         while len(self._recent) > self._settings().cache_recent_entries:

@@ -42,7 +42,7 @@ from refdesk.entities import key_of
 from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, LibraryTooNew
 from refdesk.store.postgres import (
     PooledReads,
-    Server,
+    PostgresServer,
     connect_server,
     explain_server,
     is_server,
@@ -108,7 +108,7 @@ def open_database(path: Path, *, is_new: bool = False) -> Engine:
     return engine
 
 
-def open_server(server: Server) -> Engine:
+def open_server(server: PostgresServer) -> Engine:
     """The engine of a library in PostgreSQL, its tables created or migrated as needed."""
     engine = connect_server(server)
     where = f"in {engine.url.host or 'PostgreSQL'}/{engine.url.database}"
@@ -391,7 +391,7 @@ def _explained(error: Exception, path: Path) -> LibraryError:
 # A connection of its own for every thread that reads SQLite, closed when the thread ends; PostgreSQL has a pool.
 
 
-class _Held:
+class _ThreadConnection:
     """Lives as long as the thread whose local value it is."""
 
     def __init__(self, connection: PoolProxiedConnection) -> None:
@@ -405,12 +405,12 @@ class OwnConnections:
         self._connect = connect
         self._per_thread = threading.local()
         self._lock = threading.Lock()
-        self._closers: list[weakref.finalize[..., _Held]] = []
+        self._closers: list[weakref.finalize[..., _ThreadConnection]] = []
 
     def get(self) -> PoolProxiedConnection:
-        held: _Held | None = getattr(self._per_thread, "held", None)
+        held: _ThreadConnection | None = getattr(self._per_thread, "held", None)
         if held is None:
-            held = self._per_thread.held = _Held(self._connect())
+            held = self._per_thread.held = _ThreadConnection(self._connect())
             closer = weakref.finalize(held, held.connection.close)
             closer.atexit = False
             with self._lock:

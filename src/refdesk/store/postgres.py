@@ -27,7 +27,7 @@ _ENDED = ("57P01", "57P02", "57P03")  # the server is shutting down, crashed, or
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class PostgresServer:
     """Where a PostgreSQL is, and how it is used."""
 
     url: str
@@ -54,7 +54,7 @@ def parsed_url(url: str) -> URL:
     return found.set(drivername="postgresql+psycopg")
 
 
-def connect_server(server: Server) -> Engine:
+def connect_server(server: PostgresServer) -> Engine:
     """The engine of a server that answers; the one that reads is an option of it."""
     try:
         import psycopg  # noqa: F401  # an extra; nothing else of Refdesk needs it
@@ -76,7 +76,7 @@ def connect_server(server: Server) -> Engine:
     return writes.execution_options(**{READS: reads})
 
 
-def _engine(url: URL, server: Server, timeout_s: float, **more: Any) -> Engine:
+def _engine(url: URL, server: PostgresServer, timeout_s: float, **more: Any) -> Engine:
     ours = f"-c statement_timeout={int(timeout_s * 1000)} -c jit=off {server.options}"
     given = url.query.get("options", "")
     options = f"{given if isinstance(given, str) else ' '.join(given)} {ours}".strip()

@@ -437,17 +437,17 @@ def keep_children(connection: Connection, parent_id: str, wanted: Sequence[Docum
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptFiles:
     """Hashes of files that documents need: what was added, and pictures, cut out of a page or added as such."""
 
     originals: frozenset[str]
     pictures: frozenset[str]
 
-    def __or__(self, other: Kept) -> Kept:
-        return Kept(self.originals | other.originals, self.pictures | other.pictures)
+    def __or__(self, other: KeptFiles) -> KeptFiles:
+        return KeptFiles(self.originals | other.originals, self.pictures | other.pictures)
 
 
-def kept_files(connection: Connection, keys: Sequence[int] | None = None) -> Kept:
+def kept_files(connection: Connection, keys: Sequence[int] | None = None) -> KeptFiles:
     """What these documents need; without keys, what all do."""
     added = select(documents.c.content_hash, documents.c.format)
     cut_out = select(images.c.file)
@@ -459,10 +459,10 @@ def kept_files(connection: Connection, keys: Sequence[int] | None = None) -> Kep
             (pictures if format == "image" else originals).add(content_hash)
         figures = cut_out if some is None else cut_out.where(images.c.document_key.in_(some))
         pictures.update(connection.execute(figures).scalars())
-    return Kept(frozenset(originals - {""}), frozenset(pictures))
+    return KeptFiles(frozenset(originals - {""}), frozenset(pictures))
 
 
-def unused(connection: Connection, before: Kept) -> set[str]:
+def unused(connection: Connection, before: KeptFiles) -> set[str]:
     """Those of the files that no document needs any more."""
     left = set(before.originals | before.pictures)
     hashes = sorted(left)

@@ -195,7 +195,7 @@ def _portions(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 
 @dataclass(slots=True)
-class _Held:
+class _DocumentSummaries:
     """What was made of one version of a document, for one embedding model."""
 
     content_hash: str
@@ -209,7 +209,7 @@ class MemorySummaries:
 
     def __init__(self, documents: MemoryDocuments) -> None:
         self._documents = documents
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _DocumentSummaries] = {}
         self._clusters: list[tuple[str, TreeNode, dict[str, str]]] = []  # space, node, members with their content
         self._next_node = 1
 
@@ -263,14 +263,14 @@ class MemorySummaries:
         row = self._documents.rows.get(document_id)
         return row.document if row is not None and row.document.status == "ready" else None
 
-    def _place(self, document: Document, space: str) -> _Held | None:
+    def _place(self, document: Document, space: str) -> _DocumentSummaries | None:
         there = self._ready(document.id)
         if there is None or there.content_hash != document.content_hash:
             return None
-        held = self._current(space, None).get(document.id) or _Held(document.content_hash, space, {}, [])
+        held = self._current(space, None).get(document.id) or _DocumentSummaries(document.content_hash, space, {}, [])
         return self._held.setdefault(document.id, held)
 
-    def _current(self, space: str, document_ids: Collection[str] | None) -> dict[str, _Held]:
+    def _current(self, space: str, document_ids: Collection[str] | None) -> dict[str, _DocumentSummaries]:
         def is_there(document_id: str, content_hash: str, collection: str | None = None) -> bool:
             there = self._ready(document_id)
             is_same = there is not None and there.content_hash == content_hash

@@ -36,7 +36,7 @@ from refdesk.store.documents import SqlDocuments
 from refdesk.store.graph import pack_entities, pack_relations
 from refdesk.store.postgres import ServerLock, is_server
 from refdesk.store.rows import (
-    Kept,
+    KeptFiles,
     bump,
     by_key,
     document_values,
@@ -553,11 +553,11 @@ def _still_wanted(numbered: Sequence[tuple[Ready, int]], rows: Sequence[Any]) ->
     return found
 
 
-def _brought(batch: Iterable[Ready]) -> Kept:
+def _brought(batch: Iterable[Ready]) -> KeptFiles:
     """The files that these documents come with."""
     found = list(batch)
     originals = frozenset(ready.prepared.document.content_hash for ready in found if ready.original is not None)
-    return Kept(originals, frozenset(image for ready in found for image in ready.prepared.figures))
+    return KeptFiles(originals, frozenset(image for ready in found for image in ready.prepared.figures))
 
 
 def _lies_there(connection: Connection, document: Document) -> bool:

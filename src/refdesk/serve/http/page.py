@@ -24,7 +24,7 @@ from refdesk.errors import NotFound
 from refdesk.serve.export import clean_html, markdown_renderer
 from refdesk.serve.http.guard import Desk
 from refdesk.serve.http.observe import reply
-from refdesk.serve.quoted import ITEM, Line, Part, Row, as_table, headings, laid_out, rows_of
+from refdesk.serve.quoted import ITEM, Line, LineGroup, Row, as_table, headings, laid_out, rows_of
 from refdesk.types import Range
 
 # How does an answer become HTML that can do no harm?
@@ -171,7 +171,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 
 def _quoted_table(
-    content: str, part: Part, claims: Sequence[Range], markers: Collection[int], rows: Mapping[int, Row]
+    content: str, part: LineGroup, claims: Sequence[Range], markers: Collection[int], rows: Mapping[int, Row]
 ) -> str:
     """Rows below what names their columns; behind each its marker."""
     table, numbers = as_table([rows[number] for number in part.claims])
