@@ -100,7 +100,7 @@ def test_what_is_not_there_has_an_exit_code_of_its_own(own_folder: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("",), "there is no question"),
+        (("",), "the question is empty"),
         ((ANCHOR, "--level", "huge"), "basic, standard, enhanced, maximum"),
         ((ANCHOR, "--mode", "wizard"), "chat, general"),
         ((ANCHOR, "--document", "nothing.pdf"), "no document 'nothing.pdf'"),

@@ -168,7 +168,7 @@ def test_an_endpoint_that_wants_an_hour_is_given_up_at_once(endpoint: Endpoint) 
         pytest.param(Reply(200, b'{"data": [{"index": 3, "embedding": [1]}]}'), "index 3", "", id="wrong_index"),
         pytest.param(Reply(200, b'{"data": [{"embedding": "?"}]}'), "not base64", "", id="broken_base64"),
         pytest.param(Reply(200, b'{"data": [{"embedding": [[1]]}]}'), "cannot be read", "", id="nested_vector"),
-        pytest.param(Reply(200, b'{"data": [{"embedding": [0, 0]}]}'), "no direction", "", id="zero_vector"),
+        pytest.param(Reply(200, b'{"data": [{"embedding": [0, 0]}]}'), "zero vector", "", id="zero_vector"),
     ],
 )
 def test_final_failures_are_one_clear_sentence(endpoint: Endpoint, reply: Reply, message: str, hint: str) -> None:
@@ -183,7 +183,7 @@ def test_final_failures_are_one_clear_sentence(endpoint: Endpoint, reply: Reply,
 
 def test_a_slow_endpoint_runs_into_the_time_limit(endpoint: Endpoint) -> None:
     endpoint.script = [Reply(delay=0.6)] * 3
-    with pytest.raises(ModelError, match=r"said nothing for 0\.1 s in 3 tries"):
+    with pytest.raises(ModelError, match=r"sent nothing for 0\.1 s after 3 attempts"):
         embedder(endpoint, timeout_s=0.1).embed_query("x")
 
 

@@ -161,7 +161,7 @@ def test_parts_of_the_original(
     assert (answer.status_code, len(answer.content)) == (status, length)
     assert server.get(address, headers={"If-None-Match": answer.headers["etag"]}).status_code == 304
     beyond = server.get(address, headers={"Range": "bytes=20-"})
-    assert message(beyond, 416) == "the file has only 20 bytes"
+    assert message(beyond, 416) == "the file is only 20 bytes long"
     assert beyond.headers["content-range"] == "bytes */20"
 
 

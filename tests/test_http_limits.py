@@ -126,7 +126,7 @@ def test_one_is_one(worker: Any) -> None:
     with pytest.raises(TooManyRequests, match="its 1 request for this hour"):
         limits.count(ANNA, one)
     limits.begin(ANNA, one)
-    with pytest.raises(TooManyRequests, match=r"^a question of this key is being answered already$"):
+    with pytest.raises(TooManyRequests, match=r"^a question of this key is already being answered$"):
         limits.begin(ANNA, one)
 
 

@@ -69,7 +69,7 @@ def test_what_cannot_work_is_told_at_saving(server: Server, desk: Refdesk) -> No
 def test_a_name_that_the_provider_does_not_list(server: Server, desk: Refdesk, model: WireServer) -> None:
     ProviderStore(desk.folder).put("openai", Entered(f"{model.url}/v1", KEY))
     status, said = saved(server, "openai:tset-model")
-    assert status == 400 and "does not list a model 'tset-model'; it has other-model, test-model" in said
+    assert status == 400 and "does not list a model 'tset-model'; it offers other-model, test-model" in said
     assert saved(server, "openai:test-model")[0] == 200
     model.key = "another"
     status, said = saved(server, "openai:test-model")
@@ -108,7 +108,7 @@ def test_a_wrong_model_never_stops_answering(server: Server, desk: Refdesk) -> N
 def test_doctor_asks_the_provider(desk: Refdesk, model: WireServer) -> None:
     ProviderStore(desk.folder).put("openai", Entered(f"{model.url}/v1", KEY))
     desk.parts.settings_store.change({"llm.answer": "openai:test-model"})
-    assert [one.text for one in examine(desk) if one.name == "model"] == ["openai:test-model answers at its address"]
+    assert [one.text for one in examine(desk) if one.name == "model"] == ["openai:test-model is available"]
     model.models = ["other-model"]
     found = next(one for one in examine(desk) if one.name == "model")
     assert not found.well and "does not list a model 'test-model'" in found.text
@@ -129,7 +129,7 @@ def test_a_model_is_connected(server: Server, desk: Refdesk, model: WireServer) 
     assert not (desk.folder / "providers.json").exists() and desk.settings.llm_answer == ""
     model.say("I am a helpful assistant.")
     idle = server.post("/api/models/connect", json=body | {"model": "test-model"})
-    assert idle.status_code == 400 and "did not answer from the passage it was given" in idle.json()["message"]
+    assert idle.status_code == 400 and "did not answer from the given passage" in idle.json()["message"]
     assert desk.settings.llm_answer == "", "saved only if it works"
     model.say("The anchor weighs 350 kg. [1]")
     made = server.post("/api/models/connect", json=body | {"model": "test-model"})

@@ -76,7 +76,7 @@ def test_a_search_goes_by_it(tmp_path: Path) -> None:
         pytest.param({"rag.topk": 1}, "there is no setting 'rag.topk'", id="unknown"),
         pytest.param({"rag.top_k": 0}, "must lie between 1 and 1000", id="out_of_bounds"),
         pytest.param({"rag.top_k": 3, "rag.fusion": "magic"}, "must be convex or rrf", id="one_of_two"),
-        pytest.param({"ingest.chunk_minimum": 220}, "must rise", id="against_another_setting"),
+        pytest.param({"ingest.chunk_minimum": 220}, "must be in ascending order", id="against_another_setting"),
     ],
 )
 def test_what_is_wrong_changes_nothing(tmp_path: Path, values: dict[str, Any], message: str) -> None:
@@ -92,7 +92,7 @@ def test_settings_that_hang_together_are_changed_together(tmp_path: Path) -> Non
         smaller = {"ingest.chunk_minimum": 20, "ingest.chunk_target": 50, "ingest.chunk_maximum": 100}
         desk.parts.settings_store.change(smaller)
         assert desk.parts.settings_store.load() == smaller
-        with pytest.raises(UsageError, match="must rise"):
+        with pytest.raises(UsageError, match="must be in ascending order"):
             desk.parts.settings_store.reset("ingest.chunk_target")
         desk.parts.settings_store.reset()
         assert desk.settings == Settings()

@@ -106,7 +106,7 @@ def test_without_a_model_that_sees_captions_and_text_are_read(
     with desk:
         answer = desk.ask_sync("What does figure 1 show?", mode="vision", cache=False)
     assert "mean of each group" in answer.content
-    assert any("captions and the text" in note for note in answer.notes)
+    assert any("captions and text" in note for note in answer.notes)
     assert not any(pictures(request) for request in server.requests)
 
 
@@ -133,7 +133,7 @@ def test_a_provider_that_refuses_pictures_gets_the_text(
     server.answer_by(refuse)
     with opened(own_folder, server, monkeypatch, "gpt-4o") as desk:
         answer = desk.ask_sync("What does figure 1 show?", mode="vision", cache=False)
-    assert answer.model == "openai:gpt-4o" and any("refused the pictures" in note for note in answer.notes)
+    assert answer.model == "openai:gpt-4o" and any("refused the images" in note for note in answer.notes)
 
 
 @pytest.mark.parametrize(
@@ -245,4 +245,4 @@ def test_on_the_command_line(own_folder: Path, server: WireServer, tmp_path: Pat
     done = run_refdesk(*call, **server.openai_env("gpt-4o"))
     assert done.returncode == 0 and "350 kg" in json.loads(done.stdout)["content"], done.stderr
     done = run_refdesk(*call, **server.openai_env("writer-8b"))
-    assert done.returncode == 2 and "does not see pictures" in done.stderr and done.stderr.count("\n") == 1
+    assert done.returncode == 2 and "does not accept images" in done.stderr and done.stderr.count("\n") == 1

@@ -114,7 +114,7 @@ def test_a_draft_that_fails_is_left_out(voter: Voter) -> None:
 def test_one_draft_alone_stands_and_that_is_said(voter: Voter) -> None:
     voter.drafts(RIGHT, Reply(status=400, message="no"))
     answer = voter.answer(settings={"llm.tries": 1})
-    assert answer.content == "The anchor weighs 350 kg [1]." and any("only one came" in one for one in answer.notes)
+    assert answer.content == "The anchor weighs 350 kg [1]." and any("Only one of" in one for one in answer.notes)
 
 
 def test_one_that_refuses_does_not_outvote_two(voter: Voter) -> None:

@@ -278,7 +278,7 @@ class CallerDesk(AdminDesk):
         document = self.document(name)
         path = self.parts.writer.original(document)
         if not document.content_hash or not path.is_file():
-            raise NotFound(f"the original of {document.name} is not kept", hint="its text can be shown instead")
+            raise NotFound(f"the original of {document.name} is not stored", hint="use its text instead")
         return path
 
     def figure(self, image: str) -> Path:
@@ -319,7 +319,7 @@ class CallerDesk(AdminDesk):
         self.require("search")
         chosen = self._chosen(settings)
         if not isinstance(text, str) or not text.strip():
-            raise UsageError("there is nothing to search for", hint="give a question or a few words")
+            raise UsageError("the search text is empty", hint="enter a question or a few words")
         scope = self.scope(collection, document, kind, pages, date_from, date_to, metadata)
         depth = chosen.top_k if k is None else k
         return self.search_vector(text, self.parts.embedder.embed_query, depth, method, scope, chosen)
@@ -344,7 +344,7 @@ class CallerDesk(AdminDesk):
         ids = [*dict.fromkeys([*(one.chunk_id for one in stated), *(one.chunk_id for one in mentions)])]
         read = reader.chunks(ids)
         if not read:
-            raise NotFound(f"no document names '{entity}'", hint="search for it instead")
+            raise NotFound(f"no document mentions '{entity}'", hint="search for it instead")
         edges = beside(keys, [chunk for chunk, _ in read.values()], stated, most)
         names = [*dict.fromkeys(one.name for one in mentions)] or [entity]
         return {

@@ -130,10 +130,10 @@ class Config:
         if not key and provider.needs_key and not named:
             raise UsageError(
                 f"{provider.name} needs an API key, and {variable} is not set",
-                hint=f"enter the key in the settings of the page, or set {variable}",
+                hint=f"enter the key on the settings page, or set {variable}",
             )
         if not (key.isascii() and key.isprintable()):
-            raise UsageError(f"{variable} holds characters that no API key has", hint="copy the key once more")
+            raise UsageError(f"{variable} holds characters that no API key has", hint="copy the key again")
         return ProviderAccess(_base_url(provider, named, is_entered=bool(entered.base_url)), key, variable)
 
 
@@ -157,12 +157,12 @@ def load_config(
     env = os.environ if environment is None else environment
     folder = Path(library or env.get("REFDESK_LIBRARY") or DEFAULT_LIBRARY).expanduser().absolute()
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file, not a library's folder", hint="name a folder with --library")
+        raise UsageError(f"{folder} is a file, not a library's folder", hint="choose a folder with --library")
     table = _read_toml(folder / "refdesk.toml")
     embedder = env.get("REFDESK_EMBEDDER") or str(table.get("embedder", SHIPPED_EMBEDDER))
     if embedder != SHIPPED_EMBEDDER and not embedder.startswith("openai:"):
         raise UsageError(
-            f"the embedder '{embedder}' is not known",
+            f"unknown embedder '{embedder}'",
             hint="use 'shipped', or 'openai:MODEL' for an OpenAI-compatible endpoint",
         )
     is_remote = embedder != SHIPPED_EMBEDDER  # keys are read only for what is named
@@ -245,7 +245,7 @@ def _common_model(env: Mapping[str, str]) -> str:
         return ""
     if provider:
         if provider not in PROVIDERS:
-            logger.warning("LLM_MODEL is ignored: the provider '%s' of LLM_PROVIDER is not known", provider)
+            logger.warning("LLM_MODEL is ignored: unknown provider '%s' in LLM_PROVIDER", provider)
             return ""
         return model if model.startswith(f"{provider}:") else f"{provider}:{model}"
     if model.partition(":")[0] in PROVIDERS and model.partition(":")[2]:
@@ -296,7 +296,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path} cannot be read: {error}", hint="correct it or remove it") from error
     for name, value in table.items():
         if name not in _TOML:
-            raise UsageError(f"{path} has an unknown entry '{name}'", hint=f"it may hold {', '.join(_TOML)}")
+            raise UsageError(f"{path} has an unknown entry '{name}'", hint=f"allowed names: {', '.join(_TOML)}")
         if type(value) is not _TOML[name]:
             raise UsageError(f"{path}: {name} must be {_WORDS[_TOML[name]]}, not {value!r}")
     return table
@@ -403,7 +403,9 @@ def explain(error: OSError, path: Path) -> LibraryError:
     """An error of the disk in words."""
     if error.errno in _FULL:
         return DiskFull(f"the disk that holds {path.parent} is full")
-    return LibraryError(f"{path} cannot be written: {error.strerror or error}", hint="check the folder and its rights")
+    return LibraryError(
+        f"{path} cannot be written: {error.strerror or error}", hint="check the folder and its permissions"
+    )
 
 
 # Is there a library in this folder? A database that is gone must not pass for a library that was never begun.

@@ -349,7 +349,7 @@ class Refdesk(LibraryDesk):
 
         folders = [Path(path).expanduser().absolute() for path in paths]
         if missing := [folder for folder in folders if not folder.exists()]:
-            raise UsageError(f"there is nothing to watch at {missing[0]}")
+            raise UsageError(f"{missing[0]} does not exist and cannot be watched")
         yield self.add(*paths, sync=True, **options)
         outside = DefaultFilter(ignore_paths=[self.folder])  # an add changes the library, and must not cause another
         caught_up = False
@@ -469,8 +469,8 @@ class Refdesk(LibraryDesk):
         except RefdeskError as error:
             return Finding("embedder", False, error.sentence, error.hint)
         if space not in ("", embedder.name):
-            text = f"the library was built with '{space}', the embedder is '{embedder.name}'"
-            hint = "run `refdesk reindex`, or name the old embedder in REFDESK_EMBEDDER"
+            text = f"the library was built with '{space}', but the embedder is '{embedder.name}'"
+            hint = "run `refdesk reindex`, or set REFDESK_EMBEDDER to the old one"
             return Finding("embedder", False, text, hint)
         well = vector.shape == (embedder.dimensions,) and bool(np.isfinite(vector).all())
         return Finding("embedder", well, f"{embedder.name}, {embedder.dimensions} dimensions", "reinstall Refdesk")
@@ -522,9 +522,11 @@ class Refdesk(LibraryDesk):
         is_folder = "://" not in to
         folder = Path(to).expanduser().absolute() if is_folder else self.folder
         if is_folder and folder == self.folder and not is_server(self._engine):
-            raise UsageError(f"the library is in {folder} already", hint="name a PostgreSQL, or another folder")
+            raise UsageError(
+                f"the library is already in {folder}", hint="choose a PostgreSQL database or another folder"
+            )
         if folder != self.folder and any(job.status in UNFINISHED for job in self.jobs.all().values()):
-            raise UsageError("files wait to be added to this library", hint="let them be added first")
+            raise UsageError("files are waiting to be added to this library", hint="wait until they have been added")
         make_folder(folder)
         with self._writer.locked():
             target = open_database(folder / DATABASE, is_new=True) if is_folder else open_server(Server(to))
@@ -539,7 +541,7 @@ class Refdesk(LibraryDesk):
         with Refdesk(folder, database="" if is_folder else to) as desk:
             desk.reindex()
             if wrong := [one for one in desk.check() if not one.well]:
-                raise LibraryDamaged(f"the copy is not whole: {wrong[0].text}", hint=wrong[0].advice)
+                raise LibraryDamaged(f"the copy is incomplete: {wrong[0].text}", hint=wrong[0].advice)
         return found.rows
 
     @staticmethod
@@ -549,7 +551,7 @@ class Refdesk(LibraryDesk):
         folder = config.library
         if config.database_url:
             raise UsageError(
-                "a backup is restored into a folder, and REFDESK_DATABASE_URL is set",
+                "backups can only be restored to a folder, but REFDESK_DATABASE_URL is set",
                 hint="unset it, restore, and then `refdesk migrate --to postgresql://…`",
             )
         backups.restore(Path(file).expanduser(), folder, is_anyone_at_work, replace=replace)

@@ -98,7 +98,9 @@ def bulk_add(
         for row in prepared_rows(new, collection, Setup(desk.config, desk.settings), concurrency):
             ready = _ready(row, run.folder)
             if ready is None:
-                logger.info("%s is left to an ordinary add: %s", row["path"], row["failed"] or "it holds others")
+                logger.info(
+                    "%s is added in the ordinary way: %s", row["path"], row["failed"] or "it contains other documents"
+                )
                 left.append(row["path"])
                 continue
             batch.append(ready)

@@ -274,7 +274,7 @@ def other_embedder(space: str, embedder: str) -> UsageError:
     """A library's vectors and the embedder do not fit."""
     return UsageError(
         f"this library's vectors were made by '{space}', but the embedder now is '{embedder}'",
-        hint="run `refdesk reindex` to embed everything anew, or name the old embedder",
+        hint="run `refdesk reindex` to embed everything again, or use the old embedder",
     )
 
 

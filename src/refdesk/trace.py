@@ -127,7 +127,7 @@ class Trace:
             calls = traceback.extract_tb(error.__traceback__)[-LAST_CALLS:]
             at = [f"{Path(call.filename).name}:{call.lineno} {call.name}" for call in calls]
             said = {"stage": name, "trace_id": self.id, "error": type(error).__name__, "at": at}
-            logger.warning("the optional stage '%s' failed and was left out: %s", name, said["error"], extra=said)
+            logger.warning("the optional stage '%s' failed and was skipped: %s", name, said["error"], extra=said)
 
     def skip(self, name: str, why: str) -> None:
         self.stages.append(Stage(name, self.elapsed_ms, self._depth, skipped=why))

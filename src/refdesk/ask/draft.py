@@ -351,7 +351,7 @@ class Draft:
             self._begin()
             if was_shown:
                 next_writer = "quoting" if piece.model == EXTRACTIVE else piece.model or "the model"
-                return Replace("", f"the connection to the model broke; {next_writer} starts over")
+                return Replace("", f"the connection to the model was lost; {next_writer} starts over")
         self._cut = CUT_OFF.get(piece.finish, "")
         if self._markers is None:
             if not piece.text:

@@ -365,7 +365,7 @@ class _Check:
             elif (instead := self._instead(quantity)) is not None:
                 wrong.append(f"says {shown} where {instead}")
             elif not self._given(quantity, self.cells) and not self._is_said(quantity):
-                missing.append(f"no cell gives {shown}, and none that it cites are computed to it")
+                missing.append(f"no cell gives {shown}, and it does not follow from the cited cells")
         if proved:
             proved += [
                 (figure.start, figure.end)

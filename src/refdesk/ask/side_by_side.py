@@ -226,7 +226,7 @@ def _share(cells: Sequence[StoredCell], names: Sequence[str]) -> str:
 
 
 def _reason(chance: float) -> str:
-    return "one table has a row for each" if chance >= HIGH else "another row of a table may be meant"
+    return "one table has a row for each" if chance >= HIGH else "another row of a table may be the right one"
 
 
 def _figure(sides: Sides) -> Figure:

@@ -466,7 +466,7 @@ def _turned(claim: ClaimWords, best: str, joined: str, language: str) -> str:
     if own and claim.denied & held and not claim.denied & denied(joined, language):
         return "says “not” where the source does not"
     if theirs and denied(best, language) & frozenset(claim.stems) and not denied(best, language) & claim.denied:
-        return "leaves out a “not” of the source"
+        return "omits a “not” in the source"
     return ""
 
 
@@ -524,7 +524,7 @@ def _verdict(found: Support, score: float) -> tuple[Verdict, str]:
     if score >= SUPPORTED:
         return "supported", ""
     if score >= PARTLY:
-        return "partly", "only part of it stands in the source"
+        return "partly", "the source says only part of this"
     return "unsupported", "the source does not say this"
 
 

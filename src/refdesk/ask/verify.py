@@ -258,7 +258,7 @@ def _built_in(claims: Sequence[Claim]) -> Verification:
 # What of a very long answer, or of one that was cut off, can be stood behind?
 
 MOST_CLAIMS = 300
-LEFT_OUT = f"Only the first {MOST_CLAIMS} sentences of the model's answer were checked; the rest is left out."
+LEFT_OUT = f"Only the first {MOST_CLAIMS} sentences of the model's answer were checked; the rest was left out."
 CUT_OFF = "the model was cut off here"
 _ENDS = (".", "!", "?", "…", "。", "！", "？", ":", ";", "”", '"', ")", "`")
 

@@ -353,7 +353,7 @@ def page_image(
 ) -> bytes:
     """A page as PNG or WebP, `width` pixels wide; unmarked images are kept and not drawn twice."""
     if document.format not in ("pdf", "image"):
-        raise UsageError(f"{document.name} has no page images", hint="its text can be shown instead")
+        raise UsageError(f"{document.name} has no page images", hint="use its text instead")
     if not 1 <= number <= document.page_count:
         raise UsageError(f"{document.name} has pages 1 to {document.page_count}, not {number}")
     if not 1 <= width <= WIDEST:

@@ -186,7 +186,7 @@ class RemoteFiles:
         try:
             self._ask(lambda: self._system.ls(self._root.partition("/")[0], detail=False))
         except FileNotFoundError:
-            return f"there is no bucket for {self._url}; create it"
+            return f"the bucket of {self._url} does not exist; create it"
         except FilesAway as error:
             return error.sentence
         return ""
@@ -276,8 +276,8 @@ def _opened(url: str) -> tuple[Any, str]:
         system, root = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
         raise ExtraMissing(
-            "REFDESK_FILES_URL names a place that needs a driver which is not installed",
-            hint="pip install 'refdesk[s3]' for s3://, or the package of fsspec for another one",
+            "REFDESK_FILES_URL needs a driver that is not installed",
+            hint="pip install 'refdesk[s3]' for s3://, or the fsspec package for another scheme",
         ) from error
     except ValueError as error:
         raise UsageError(f"REFDESK_FILES_URL cannot be used: {error}", hint="give it as s3://bucket/folder") from error

@@ -408,7 +408,7 @@ class LocalIndex:
         try:
             self.vectors.write_snapshot(folder)
         except RuntimeError as error:  # what usearch raises for everything; by far the largest of files finds no room
-            raise DiskFull(f"the disk that holds {folder.parent} cannot take the vectors: {error}") from error
+            raise DiskFull(f"the vectors cannot be written to the disk of {folder.parent}: {error}") from error
         finally:
             close_to_others(self.folder)
 

@@ -359,7 +359,7 @@ class PostgresIndex:
             count, length, fewer_in_graph = count - fewer, length - int(shorter), fewer_in_graph + out
         if entries:
             if entries[-1].chunk_id > LAST_NUMBER:
-                raise LibraryError("this library has numbered more chunks than PostgreSQL's index can hold")
+                raise LibraryError("this library has more chunk numbers than PostgreSQL's index supports")
             missing = [one.chunk_id for one in entries if one.chunk_id not in vectors]
             vectors = {**vectors, **self._chunks.vectors_of(self._embedder.name, missing)} if missing else vectors
             lengths = [len(one.terms) for one in entries]
@@ -442,8 +442,8 @@ class PostgresIndex:
         present = self._rows(textsearch.PRESENT, ())
         if self._server_ranks:
             return f"BM25 by pg_textsearch {present[0][0] if present else ''}".strip()
-        later = "; pg_textsearch is there, `refdesk reindex` makes use of it" if present and self._corpus[0] else ""
-        return f"BM25 by own postings{later}"
+        later = "; pg_textsearch is installed, run `refdesk reindex` to use it" if present and self._corpus[0] else ""
+        return f"BM25 by Refdesk's own tables{later}"
 
 
 # Ids, and ranges of them.

@@ -129,7 +129,7 @@ class Intake:
         jobs = self._jobs.take(self._worker, choose, alone=alone)
         parked = [job for job in jobs if job.attempts > MOST_TAKEN and job.kind in QUEUED]
         self._taken = {job.id: job for job in parked}
-        self._give_up(ParserDied(f"its worker ended {MOST_TAKEN} times while it was being added", hint=PARKED))
+        self._give_up(ParserDied(f"processing it crashed {MOST_TAKEN} times", hint=PARKED))
         self._work_off([job for job in jobs if job not in parked], [])
         return bool(jobs)
 
@@ -163,7 +163,7 @@ class Intake:
                 self._give_up(error)
             raise
         # What the pipeline said nothing of must not be tried for ever.
-        self._give_up(UnreadableFile("it was not taken in; try again"))
+        self._give_up(UnreadableFile("it was not added; try again"))
 
     def _uploaded(self, job: Job) -> NewDocument | None:
         """What to do for an upload, whose name replaces that of one before; None when nothing is."""

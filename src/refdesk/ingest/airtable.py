@@ -45,9 +45,9 @@ class AirtableSource:
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.fields) - set(NAMES)):
-            raise UsageError(f"'{unknown[0]}' is no field of a chunk", hint=f"map any of {', '.join(NAMES)}")
+            raise UsageError(f"'{unknown[0]}' is not a field of a chunk", hint=f"map any of {', '.join(NAMES)}")
         if not self.base.strip() or not self.table.strip():
-            raise UsageError("name the base and the table", hint="both are in the address of the table: app…/tbl…")
+            raise UsageError("give the base and the table", hint="both are in the table's URL: app…/tbl…")
 
     @property
     def mark(self) -> tuple[str, str]:

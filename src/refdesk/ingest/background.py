@@ -27,7 +27,7 @@ TELL_S = 0.25  # how often progress is written down, and a cancellation looked f
 Tell = Callable[[Job], None]
 
 NAMES: dict[JobKind, str] = {"summaries": "Summaries", "tree": "Tree", "tree_summaries": "Summaries of the tree"}
-NO_MODEL = ("no model is named that could write summaries", "name one: REFDESK_LLM_SUMMARISER")
+NO_MODEL = ("no model is set to write summaries", "set one: REFDESK_LLM_SUMMARISER")
 
 
 class Cancelled(Exception):

@@ -71,9 +71,9 @@ def read_lines(lines: Iterable[str]) -> list[ImportedChunk]:
         try:
             row = json.loads(line)
         except ValueError:
-            raise UsageError(f"line {number} is not JSON", hint="write one object on each line") from None
+            raise UsageError(f"line {number} is not JSON", hint="write one object per line") from None
         if not isinstance(row, dict):
-            raise UsageError(f"line {number} is no JSON object", hint="write one object on each line")
+            raise UsageError(f"line {number} is not a JSON object", hint="write one object per line")
         found.append(checked_chunk(row, f"line {number}", number))
     return found
 
@@ -83,11 +83,13 @@ def checked_chunk(row: Mapping[str, Any], where: str, number: int) -> ImportedCh
     text = _text(row.get("content_raw"))
     document = _text(row.get("doc_id"))
     if not document:
-        raise UsageError(f"{where} has no doc_id", hint="it says which document the chunk is of")
+        raise UsageError(f"{where} has no doc_id", hint="it identifies the chunk's document")
     if not text.strip():
         raise UsageError(f"{where} has no content_raw", hint="a summary alone cannot be cited")
     if len(text) > LONGEST_CHUNK:
-        raise UsageError(f"the content_raw of {where} is longer than {LONGEST_CHUNK:,} characters", hint="cut it first")
+        raise UsageError(
+            f"the content_raw of {where} is longer than {LONGEST_CHUNK:,} characters", hint="split it first"
+        )
     kind = _text(row.get("chunk_type")).strip().lower()
     kind = KIND_OF.get(kind, kind)
     return ImportedChunk(
@@ -117,7 +119,7 @@ def _number(value: object, default: int, where: str, name: str) -> int:
     try:
         return int(_text(value))
     except ValueError:
-        raise UsageError(f"the {name} of {where} is no whole number: {_text(value)[:50]!r}") from None
+        raise UsageError(f"the {name} of {where} is not a whole number: {_text(value)[:50]!r}") from None
 
 
 def _path(value: object) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ JUNK_NAMES = frozenset({"thumbs.db", "desktop.ini", "__macosx", "__pycache__", "
 JUNK_BEGINNINGS = (".", "~$")
 
 
-LEADS_OUT = "it is a link that leads out of the added folder; --follow-links follows it"
+LEADS_OUT = "it is a link to a place outside the added folder; use --follow-links to follow it"
 
 
 @dataclass(frozen=True, slots=True)

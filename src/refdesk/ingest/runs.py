@@ -17,7 +17,7 @@ from refdesk.types import Job
 
 MOST_TAKEN = 5  # times that a job is taken; what has ended its worker, or met nobody, so often waits for a person
 FIRST_WAIT_S = 5.0  # before the second try
-PARKED = "it is kept; try it again when there is more memory, or split it"
+PARKED = "it is saved; try again with more memory, or split it"
 BEAT_S = 15.0  # a quarter of the lease
 
 

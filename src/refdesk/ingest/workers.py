@@ -254,7 +254,7 @@ def _exactly(value: Any, wanted: type[Any]) -> Any:
 
 MOST_WORKERS = 8
 CLOSE_PATIENCE_S = 2.0
-HOSTILE = "do not trust where it came from"
+HOSTILE = "do not trust its source"
 START_PATIENCE_S = 120.0  # an interpreter and the model, on a machine that is busy; not part of a task's time
 # What an interpreter needs to find its libraries; nobody keeps a secret in these.
 _ENVIRONMENT = ("PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
@@ -304,7 +304,7 @@ class _Worker:
                 return ParseTimeout(f"it was not finished after {self.patience:.0f} seconds")
             return None
         if moment - self.began > self.whole_patience:
-            said = f"it was not finished after {self.whole_patience:.0f} seconds in all"
+            said = f"it was not finished after {self.whole_patience:.0f} seconds in total"
             return ParseTimeout(said, hint="split it, or raise ingest.file_time_limit_s")
         if moment - self.heard > self.patience:
             return ParseTimeout(f"it was not finished after {self.patience:.0f} seconds")
@@ -390,10 +390,10 @@ class WorkerPool:
                 yield event
         except (EOFError, OSError):
             yield self._lose(
-                worker, ParserDied(f"reading it crashed, or took more than {self._memory_limit_mb} MB of memory")
+                worker, ParserDied(f"reading it crashed or needed more than {self._memory_limit_mb} MB of memory")
             )
         except ValueError:
-            yield self._lose(worker, ParserDied("reading it gave an answer that is not one", hint=HOSTILE))
+            yield self._lose(worker, ParserDied("the parser sent an invalid reply", hint=HOSTILE))
 
     def cancel(self, ticket: int) -> None:
         """Ends what is done under a ticket; nothing more is heard of it."""

@@ -38,7 +38,9 @@ class Airtable:
         given = os.environ if environment is None else environment
         key = given.get("AIRTABLE_API_KEY", "").strip()
         if not key:
-            raise UsageError("AIRTABLE_API_KEY is not set", hint="make a personal access token that may read the base")
+            raise UsageError(
+                "AIRTABLE_API_KEY is not set", hint="create a personal access token that can read the base"
+            )
         return cls(key, given.get("AIRTABLE_ENDPOINT_URL", "").strip().rstrip("/") or ENDPOINT)
 
     def records(
@@ -108,7 +110,7 @@ def _read(response: Any) -> dict[str, Any]:
         422: "check the names of the fields and the formula",
     }
     raise ProviderRefused(
-        f"Airtable answered {response.status_code}: {reason or 'no JSON that can be read'}",
+        f"Airtable answered {response.status_code}: {reason or 'no readable JSON'}",
         status=response.status_code,
         hint=hints.get(response.status_code, ""),
     )

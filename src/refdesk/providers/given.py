@@ -158,7 +158,7 @@ class GivenEmbedder:
         found = np.concatenate(parts)
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
         if not np.all(np.isfinite(lengths) & (lengths > 0)):
-            raise ModelError(f"the embedder {self.name} gave a vector that has no direction")
+            raise ModelError(f"the embedder {self.name} gave a zero vector")
         units: NDArray[np.float32] = found / lengths
         return units
 

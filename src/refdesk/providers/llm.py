@@ -127,7 +127,7 @@ class WireLLM(ABC):
                         so_far = replace(so_far, finish=TOO_SLOW)
                         break
             if not (so_far.is_end or so_far.finish):
-                raise ProviderInterrupted(self.endpoint.problem("ended its answer in the middle"))
+                raise ProviderInterrupted(self.endpoint.problem("ended its answer early"))
         except ProviderInterrupted as error:
             if any(parts):
                 raise
@@ -148,7 +148,7 @@ class WireLLM(ABC):
                 raise error_in_stream(self.endpoint, problem)
             return self.read(value)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise ProviderInterrupted(self.endpoint.problem("sent a line that is not what it should be")) from error
+            raise ProviderInterrupted(self.endpoint.problem("sent an invalid line")) from error
 
 
 def _joined(so_far: Delta, delta: Delta) -> Delta:
@@ -478,7 +478,7 @@ class GgufFile:
         try:
             return xllamacpp.Server(parameters)
         except (RuntimeError, OSError, MemoryError) as error:
-            hint = "check that the file is whole, and that there is memory for it"
+            hint = "check that the file is complete and that there is enough memory"
             raise ProviderRefused(f"{name} could not be loaded", hint=hint) from error
 
 

@@ -200,14 +200,14 @@ def well_formed(text: str) -> str:
 
 def read_asset(path: Path) -> bytes:
     """The bytes of a shipped file, as they were shipped."""
-    hint = "install Refdesk again"
+    hint = "reinstall Refdesk"
     try:
         data = path.read_bytes()
     except OSError as error:
         reason = error.strerror or error
         raise ModelError(f"The model file {path} cannot be read ({reason})", hint=hint) from error
     if hashlib.sha256(data).hexdigest() != SHA256[path.name]:
-        raise ModelError(f"The model file {path} is damaged ({len(data)} bytes that were not shipped)", hint=hint)
+        raise ModelError(f"The model file {path} is damaged ({len(data)} bytes, not as shipped)", hint=hint)
     return data
 
 

@@ -19,7 +19,7 @@ Tokens = tuple[NDArray[np.int32], NDArray[np.float32]]
 LONGEST = 512  # tokens
 # Before a question and before a passage, as ColBERTv2 was trained; a vocabulary without them does without.
 MARKS = ("[unused0]", "[unused1]")
-HINT = "name a folder with model.onnx and tokenizer.json"
+HINT = "choose a folder with model.onnx and tokenizer.json"
 
 
 def text_of(chunk: Chunk) -> str:

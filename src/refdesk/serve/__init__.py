@@ -16,7 +16,7 @@ def example_folder() -> Path:
     for folder in (package / "assets" / "examples", package.parent.parent / "examples" / "documents"):
         if folder.is_dir():
             return folder
-    raise UsageError("the example documents are not installed", hint="name a folder with --documents")
+    raise UsageError("the example documents are not installed", hint="choose a folder with --documents")
 
 
 def is_alive(process: int) -> bool:

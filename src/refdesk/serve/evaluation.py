@@ -68,7 +68,7 @@ def read_questions(path: Path) -> list[Expected]:
         raise UsageError(f"{path} cannot be read: {error}") from None
     found = [_expected(line, f"{path.name}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
     if not found:
-        raise UsageError(f"{path} holds no question", hint='write {"question": "…", "answer": "…"}, one in a line')
+        raise UsageError(f"{path} contains no questions", hint='write {"question": "…", "answer": "…"}, one per line')
     return found
 
 
@@ -76,18 +76,18 @@ def _expected(line: str, where: str) -> Expected:
     try:
         row = json.loads(line)
     except ValueError:
-        raise UsageError(f"{where} is not JSON", hint="write one JSON object in each line") from None
+        raise UsageError(f"{where} is not JSON", hint="write one JSON object per line") from None
     if not isinstance(row, dict) or not isinstance(row.get("question"), str) or not row["question"].strip():
         raise UsageError(f"{where} has no question", hint='write {"question": "…", "answer": "…"}')
     if "answer" not in row:
-        raise UsageError(f"{where} has no answer", hint="write null where the documents do not say it")
+        raise UsageError(f"{where} has no answer", hint="write null if the documents do not say")
     wanted = row["answer"] if isinstance(row["answer"], list) else [row["answer"]]
     texts = tuple(str(text) for text in wanted if text is not None and str(text).strip())
     if not texts and wanted != [None]:
-        raise UsageError(f"{where} has an empty answer", hint="write null where the documents do not say it")
+        raise UsageError(f"{where} has an empty answer", hint="write null if the documents do not say")
     page = row.get("page") or 0
     if isinstance(page, bool) or not isinstance(page, int) or not isinstance(row.get("document") or "", str):
-        raise UsageError(f"{where}: document is a name, and page is a number")
+        raise UsageError(f"{where}: document must be a name and page a number")
     return Expected(row["question"], texts, row.get("document") or "", page)
 
 

@@ -111,7 +111,7 @@ FORMATS: Mapping[str, Callable[[Answer], str | bytes]] = {"markdown": markdown, 
 def format_of(path: Path) -> str:
     """`report.md` -> `markdown`."""
     if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"an answer is written as .md, .html or .docx, not as '{path.name}'")
+        raise UsageError(f"an answer can be saved as .md, .html or .docx, not as '{path.name}'")
     return SUFFIXES[path.suffix.lower()]
 
 

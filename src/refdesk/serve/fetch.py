@@ -74,7 +74,7 @@ async def fetch(
     except TimeoutError:
         raise _unreachable(url, f"it took longer than {time_limit_s:.0f} seconds") from None
     except httpx2.TimeoutException:
-        raise _unreachable(url, f"it was silent for {QUIET_S:.0f} seconds") from None
+        raise _unreachable(url, f"it sent nothing for {QUIET_S:.0f} seconds") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError) as error:
         raise _unreachable(url, _first_line(error)) from error
 
@@ -94,7 +94,7 @@ async def _followed(
                 raise _unreachable(url, f"it answered {response.status_code}")
             size = await _write(response, into, most_bytes)
             return Fetched(url, _name(parts, response.headers.get("content-disposition", "")), size)
-    raise _unreachable(url, f"it leads on more than {MOST_REDIRECTS} times")
+    raise _unreachable(url, f"it redirects more than {MOST_REDIRECTS} times")
 
 
 def checked_url(url: str) -> SplitResult:
@@ -107,7 +107,9 @@ def checked_url(url: str) -> SplitResult:
     if parts.scheme not in ("http", "https") or not host or len(url) > LONGEST_URL or port == 0:
         raise UsageError("only http and https addresses can be fetched", hint="write https://example.org/report.pdf")
     if parts.username is not None or parts.password is not None:
-        raise UsageError("an address with a name or password in it is not fetched", hint="download it and upload it")
+        raise UsageError(
+            "addresses that contain a user name or password are not fetched", hint="download and upload it"
+        )
     return parts._replace(netloc=_netloc(host, port), fragment="")
 
 
@@ -118,7 +120,7 @@ def _netloc(host: str, port: int | None) -> str:
     except UnicodeError:
         name = ""
     if not name or any(not (letter.isalnum() or letter in "-._:") for letter in name):
-        raise UsageError(f"'{host[:100]}' is not the name of a machine", hint="write https://example.org/report.pdf")
+        raise UsageError(f"'{host[:100]}' is not a host name", hint="write https://example.org/report.pdf")
     shown = f"[{name}]" if ":" in name else name
     return shown if port is None else f"{shown}:{port}"
 
@@ -128,7 +130,7 @@ def checked_networks(text: str) -> tuple[Network, ...]:
     try:
         return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
     except ValueError as error:
-        raise UsageError(f"serve.fetch_networks: {error}", hint="write 10.1.0.0/16, with commas between") from None
+        raise UsageError(f"serve.fetch_networks: {error}", hint="write 10.1.0.0/16, separated by commas") from None
 
 
 async def _addresses(parts: SplitResult, networks: Sequence[Network], resolve: Resolve) -> list[str]:
@@ -136,12 +138,12 @@ async def _addresses(parts: SplitResult, networks: Sequence[Network], resolve: R
     try:
         found = await resolve(host, parts.port or (443 if parts.scheme == "https" else 80))
     except (OSError, UnicodeError):
-        raise _unreachable(parts.geturl(), f"there is no machine called {host}") from None
+        raise _unreachable(parts.geturl(), f"the host {host} does not exist") from None
     # All of them: a name with a public and a private address would be a way in.
     if not found or not all(may_reach(address, networks) for address in found):
         raise UsageError(
-            f"{host} is not on the public web, so it is not fetched",
-            hint="download it and upload it, or have its network allowed in serve.fetch_networks",
+            f"{host} is not on the public internet, so it was not fetched",
+            hint="download and upload it, or allow its network in serve.fetch_networks",
         )
     return found
 
@@ -231,7 +233,7 @@ async def _unpacked(response: httpx2.Response) -> AsyncIterator[bytes]:
     a few kilobytes, packed twice, unpack to more than a machine's memory at once."""
     packing = response.headers.get("content-encoding", "").strip().lower()
     if packing not in ("", "identity", "gzip", "x-gzip"):
-        raise UnreadableFile(f"it comes packed as '{packing[:50]}'", hint="download it and upload it")
+        raise UnreadableFile(f"it uses the unknown encoding '{packing[:50]}'", hint="download and upload it")
     if not packing.endswith("gzip"):
         async for piece in response.aiter_raw(PIECE):
             yield piece
@@ -242,12 +244,10 @@ async def _unpacked(response: httpx2.Response) -> AsyncIterator[bytes]:
             try:
                 yield unpacker.decompress(packed, PIECE)
             except zlib.error:
-                raise UnreadableFile(
-                    "it comes packed and cannot be unpacked", hint="download it and upload it"
-                ) from None
+                raise UnreadableFile("its compressed content is damaged", hint="download and upload it") from None
             packed = unpacker.unconsumed_tail
     if not unpacker.eof:
-        raise UnreadableFile("it breaks off before its end", hint="try again, or download it and upload it")
+        raise UnreadableFile("the connection ended early", hint="try again, or download and upload it")
 
 
 def _name(parts: SplitResult, disposition: str) -> str:

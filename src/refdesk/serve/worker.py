@@ -96,11 +96,11 @@ class UploadWorker:
                     lost.remove(run.worker)
             except RefdeskError as error:  # a full disk, a database that restarts; what is there can be asked
                 if error.sentence != said:
-                    logger.warning("uploads cannot be worked on: %s", error.sentence)
+                    logger.warning("uploads cannot be processed: %s", error.sentence)
                 said = error.sentence
                 self.stopping.wait(IDLE_S)
             except Exception:
-                logger.exception("uploads cannot be worked on")
+                logger.exception("uploads cannot be processed")
                 self.stopping.wait(IDLE_S)
 
     def _give_back(self, lost: list[str]) -> None:

@@ -51,8 +51,8 @@ from refdesk.store.postgres import (
 from refdesk.store.schema import chunks, entities, images, metadata, state
 
 ADVICE = (
-    "restore a backup with `refdesk restore FILE --replace`; `refdesk reindex` cannot help, it reads the database; "
-    "to begin anew, move the folder away first"
+    "restore a backup with `refdesk restore FILE --replace`; `refdesk reindex` cannot help, as it reads the database; "
+    "to start over, move the folder away first"
 )
 
 
@@ -161,7 +161,7 @@ def _open_to_read(path: Path) -> Engine | None:
     engine = _engine(path, connect)
     try:
         if _is_current(engine):
-            logger.warning("%s is open for reading only: its disk is full or cannot be written", path.parent)
+            logger.warning("%s is read-only: its disk is full or not writable", path.parent)
             return engine
     except DatabaseError:
         pass
@@ -245,7 +245,7 @@ def explain_sql(error: DatabaseError, folder: Path) -> LibraryError:
         return DiskFull(f"the disk that holds {folder} is full")
     if code & 0xFF == sqlite3.SQLITE_READONLY:
         return LibraryError(
-            f"the library {folder} cannot be written", hint="check the rights of the folder and its disk"
+            f"the library {folder} cannot be written", hint="check the disk and the permissions of the folder"
         )
     if "disk I/O error" in said:
         return LibraryError(f"the disk that holds {folder} failed: {said}", hint="it may be full or failing")
@@ -359,7 +359,7 @@ def _migrate_in(connection: Connection, version: str | None, where: str) -> None
     if version is not None and version < FIRST:
         raise LibraryError(
             f"the library {where} was written by a Refdesk before 0.1.0 (schema {version})",
-            hint="make a new library and add the documents to it",
+            hint="create a new library and add the documents to it",
         )
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
@@ -385,7 +385,9 @@ def _explained(error: Exception, path: Path) -> LibraryError:
         or (_cannot_be_written(error) and _is_full(path.parent))
     ):
         return DiskFull(f"the disk that holds {path.parent} is full")
-    return LibraryError(f"the database {path} does not open: {cause}", hint="check the folder, its rights and the disk")
+    return LibraryError(
+        f"the database {path} does not open: {cause}", hint="check the folder, its permissions and the disk"
+    )
 
 
 # A connection of its own for every thread that reads SQLite, closed when the thread ends; PostgreSQL has a pool.
@@ -580,7 +582,7 @@ class BackgroundWriter:
 
     def _lose(self, count: int, why: str) -> None:
         if not self.lost:
-            logger.warning("answers and their traces cannot be written down: %s", why)
+            logger.warning("answers and their traces cannot be saved: %s", why)
         self.lost += count
         self.error = why
 

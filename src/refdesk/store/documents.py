@@ -135,8 +135,8 @@ class SqlDocuments:
     def check(self) -> LibraryState:
         if file_of(self.engine) != self._file:
             raise LibraryDamaged(
-                f"the library {self.engine.url.database} is not the one any more that was opened",
-                hint="put it back in its place, or start Refdesk anew",
+                f"the library {self.engine.url.database} was replaced while it was open",
+                hint="move it back, or restart Refdesk",
             )
         return self.state()
 

@@ -478,14 +478,16 @@ class Maintenance:
         yield Finding(
             "tables",
             state.has_tables,
-            "kept as cells" if state.has_tables else "some documents were added by an earlier version, which kept none",
+            "stored as cells"
+            if state.has_tables
+            else "some documents were added by an earlier version that stored none",
             "run `refdesk reindex`",
         )
         is_current = content.has_current_terms
         yield Finding(
             "BM25 terms",
             is_current,
-            "made as this version makes them" if is_current else "made by an earlier version, which finds less",
+            "up to date" if is_current else "made by an earlier version; search finds less",
             "run `refdesk reindex`",
         )
         yield Finding(
@@ -514,7 +516,7 @@ def _finding(title: str, damaged: Sequence[Damage], advice: str) -> Finding:
     sentences = [f"{name.name} is {name.what}" for name in damaged[:_NAMED]]
     if len(damaged) > _NAMED:
         sentences.append(f"{len(damaged) - _NAMED} more")
-    return Finding(title, not damaged, "; ".join(sentences) or "all there and unaltered", advice)
+    return Finding(title, not damaged, "; ".join(sentences) or "all present and unchanged", advice)
 
 
 def _batches(items: Iterator[_T], size: int) -> Iterator[list[_T]]:

@@ -206,15 +206,15 @@ def _found(held: Held, name_or_id: str) -> tuple[str, Key]:
 def _check_free(held: Held, name: str) -> None:
     """No other key may be called so, nor have it as its id: either names a key."""
     if any(name in (key.name, key.id) for _, key in held.values()):
-        raise UsageError(f"there is a key '{name}' already", hint="revoke it first, or take another name")
+        raise UsageError(f"there is already a key '{name}'", hint="revoke it first, or choose another name")
 
 
 def _check_owner_left(held: Held, changed: Key) -> None:
     """There are no keys, or one of them may change keys."""
     if held and not any(key.is_owner for _, key in held.values()):
         raise UsageError(
-            f"'{changed.name}' is the last key that may change keys and settings",
-            hint="make another admin of every collection first, or use the command line of the server",
+            f"'{changed.name}' is the last key that can change keys and settings",
+            hint="create another admin key for all collections first, or use the command line on the server",
         )
 
 
@@ -243,7 +243,7 @@ def _key(row: Any) -> Key:
 def checked_name(name: str) -> str:
     wanted = storable(name).strip() if isinstance(name, str) else ""
     if not wanted or len(wanted) > LONGEST_NAME or not wanted.isprintable():
-        raise UsageError(f"a key's name has 1 to {LONGEST_NAME} characters, none of them invisible")
+        raise UsageError(f"a key name must have 1 to {LONGEST_NAME} visible characters")
     return wanted
 
 

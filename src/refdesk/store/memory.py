@@ -559,7 +559,7 @@ class MemoryWriter:
     def _check_place(self, row: _Row, collection: str, name: str, leaving: Sequence[_Row]) -> None:
         document = row.document
         if document.parent_id is not None and collection != document.collection:
-            raise UsageError(f"'{document.name}' is attached to another document", hint="move that one")
+            raise UsageError(f"'{document.name}' is attached to another document", hint="move that document instead")
         for other in self._documents.rows.values():
             there = other.document
             if other in (row, *leaving) or there.parent_id is not None or there.collection != collection:
@@ -567,7 +567,7 @@ class MemoryWriter:
             if there.name == name:
                 raise _is_taken(collection, name)
             if there.source and there.source == document.source:
-                problem = f"the file of '{document.name}' is in '{collection}' already, as '{there.name}'"
+                problem = f"the file of '{document.name}' is already in '{collection}', as '{there.name}'"
                 raise UsageError(problem, hint="remove one of the two")
 
 
@@ -581,4 +581,4 @@ def _words(geometry: Geometry | None, page: int) -> Geometry | None:
 
 
 def _is_taken(collection: str, name: str) -> UsageError:
-    return UsageError(f"there is a document '{name}' in '{collection}' already", hint="take another name for one")
+    return UsageError(f"there is already a document '{name}' in '{collection}'", hint="rename one of them")

@@ -91,7 +91,7 @@ class MemoryConversations:
     def create(self, conversation_id: str = "", *, title: str = "", owner: str = "") -> str:
         made = checked_id(conversation_id) if conversation_id else uuid.uuid4().hex
         if made in self._talks:
-            raise UsageError(f"there is a conversation '{made}' already")
+            raise UsageError(f"there is already a conversation '{made}'")
         self._talks[made] = _Talk(Conversation(made, title_of(title), owner, 0, now(), now()))
         return made
 
@@ -106,7 +106,7 @@ class MemoryConversations:
 
     def rename(self, conversation_id: str, title: str, *, owner: str | None = None) -> None:
         if not title.strip():
-            raise UsageError("a title needs a word")
+            raise UsageError("the title is empty")
         talk = self._known(conversation_id, owner)
         talk.conversation = replace(talk.conversation, title=title_of(title))
 

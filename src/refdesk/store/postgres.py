@@ -42,15 +42,17 @@ def parsed_url(url: str) -> URL:
         found = make_url(url)
     except ArgumentError:
         raise UsageError(
-            "REFDESK_DATABASE_URL is not an address", hint="give it as postgresql://user:password@host/database"
+            "REFDESK_DATABASE_URL is not a valid address", hint="give it as postgresql://user:password@host/database"
         ) from None
     if found.drivername.partition("+")[0] not in SCHEMES:
         raise UsageError(
-            f"a library cannot be kept in '{found.drivername}'",
-            hint="REFDESK_DATABASE_URL begins with postgresql://; without it a library is kept in its folder",
+            f"'{found.drivername}' databases are not supported",
+            hint="use postgresql://, or unset REFDESK_DATABASE_URL to keep the library in its folder",
         )
     if not found.database:
-        raise UsageError("REFDESK_DATABASE_URL names no database", hint="end it in /NAME of one that exists")
+        raise UsageError(
+            "REFDESK_DATABASE_URL names no database", hint="end it with the name of an existing database: /NAME"
+        )
     return found.set(drivername="postgresql+psycopg")
 
 
@@ -230,17 +232,15 @@ def explain_server(error: DBAPIError, url: URL) -> LibraryError:
     if state in _FULL:
         return DiskFull(f"the disk or the memory of the database {where} is full")
     if state in _TIMED_OUT:
-        return LibraryBusy(
-            f"the database {where} took too long", hint="try again; REFDESK_DATABASE_TIMEOUT_S is its limit"
-        )
+        return LibraryBusy(f"the database {where} took too long", hint="try again, or raise REFDESK_DATABASE_TIMEOUT_S")
     if (
         state.startswith("28") or "authentication failed" in said or 'FATAL: role "' in said
     ):  # without a state when it comes at connecting
-        return LibraryError(f"the database {where} lets this user not in: {said}", hint="check REFDESK_DATABASE_URL")
+        return LibraryError(f"the database {where} refused this user: {said}", hint="check REFDESK_DATABASE_URL")
     if state == "3D000" or ('database "' in said and said.endswith("does not exist")):
         return LibraryError(f"there is no database {where}", hint="create it, or correct REFDESK_DATABASE_URL")
     if state == "25006":
-        return LibraryError(f"the database {where} is open for reading only", hint="name the primary, not a replica")
+        return LibraryError(f"the database {where} is read-only", hint="use the primary, not a replica")
     if (
         state in _ENDED
         or state.startswith("08")

@@ -190,7 +190,7 @@ def lengths_of(traces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], flo
 
 def checked_days(days: float) -> float:
     if not 0 <= days < 100_000:
-        raise UsageError(f"answers are kept for a number of days, not {days}")
+        raise UsageError(f"answers can be kept for a number of days, not {days}")
     return days
 
 
@@ -243,7 +243,7 @@ def checked_feedback(verdict: str, correction: str) -> tuple[Judgement, str]:
     if judgement is None:
         raise UsageError(f"an answer is {' or '.join(JUDGEMENTS)}, not '{verdict}'")
     if not isinstance(correction, str) or len(correction) > LONGEST_CORRECTION:
-        raise UsageError(f"a correction is a text of {LONGEST_CORRECTION:,} characters at most")
+        raise UsageError(f"a correction can have at most {LONGEST_CORRECTION:,} characters")
     return judgement, storable(correction).strip()
 
 
@@ -323,7 +323,7 @@ class SqlConversations:
         made = checked_id(conversation_id) if conversation_id else uuid.uuid4().hex
         with changes(self._engine) as connection:
             if self._row(connection, made, None) is not None:
-                raise UsageError(f"there is a conversation '{made}' already")
+                raise UsageError(f"there is already a conversation '{made}'")
             _insert(connection, made, title_of(title), owner)
         return made
 
@@ -338,7 +338,7 @@ class SqlConversations:
 
     def rename(self, conversation_id: str, title: str, *, owner: str | None = None) -> None:
         if not title.strip():
-            raise UsageError("a title needs a word")
+            raise UsageError("the title is empty")
         self._change(conversation_id, owner, {"title": title_of(title)})
 
     def delete(self, conversation_id: str, *, owner: str | None = None) -> None:
@@ -414,7 +414,7 @@ def answered(messages: Sequence[Message]) -> list[Turn]:
 
 def check_turns(turns: Sequence[Turn]) -> None:
     if wrong := [turn.role for turn in turns if turn.role not in ROLES]:
-        raise UsageError(f"a message is of the user or the assistant, not of '{wrong[0]}'")
+        raise UsageError(f"a message is from the user or the assistant, not from '{wrong[0]}'")
 
 
 def title_of(question: str) -> str:
@@ -434,9 +434,9 @@ def _insert(connection: Connection, conversation_id: str, title: str, owner: str
 
 def checked_id(conversation_id: str) -> str:
     if not isinstance(conversation_id, str) or not conversation_id.strip():
-        raise UsageError("a conversation's id is a text that is not empty")
+        raise UsageError("a conversation id cannot be empty")
     if len(conversation_id) > LONGEST_ID or not conversation_id.isprintable():
-        raise UsageError(f"a conversation's id has {LONGEST_ID} characters at most, none of them invisible")
+        raise UsageError(f"a conversation id can have at most {LONGEST_ID} visible characters")
     return conversation_id
 
 
@@ -566,7 +566,7 @@ def _usable(base: Settings, stored: Mapping[str, Any]) -> tuple[dict[str, Any], 
         try:
             base.changed(used | {name: value})
         except UsageError as error:
-            notes.append(f"the library's setting {name} is not used: {error}")
+            notes.append(f"the library's setting {name} is ignored: {error}")
         else:
             used[name] = value
     return used, base.changed(used), tuple(notes)

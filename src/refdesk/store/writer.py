@@ -132,7 +132,7 @@ def check_place(
     Those that are `leaving` their places, by their keys, stand in nobody's way.
     """
     if row.parent_id is not None and collection != row.collection:
-        raise UsageError(f"'{row.name}' is attached to another document", hint="move that one")
+        raise UsageError(f"'{row.name}' is attached to another document", hint="move that document instead")
     top = select(documents.c.key, documents.c.name).where(
         documents.c.collection == collection, documents.c.parent_id.is_(None), documents.c.key != row.key
     )
@@ -141,12 +141,12 @@ def check_place(
             raise _is_taken(collection, name)
     for other in connection.execute(top.where(documents.c.source == row.source)) if row.source else ():
         if other.key not in leaving:
-            said = f"the file of '{row.name}' is in '{collection}' already, as '{other.name}'"
+            said = f"the file of '{row.name}' is already in '{collection}', as '{other.name}'"
             raise UsageError(said, hint="remove one of the two")
 
 
 def _is_taken(collection: str, name: str) -> UsageError:
-    return UsageError(f"there is a document '{name}' in '{collection}' already", hint="take another name for one")
+    return UsageError(f"there is already a document '{name}' in '{collection}'", hint="rename one of them")
 
 
 def move_rows(connection: Connection, row: Any, collection: str, start: int) -> None:

@@ -29,7 +29,7 @@ async def late_interaction(query: Query, ports: SearchPorts) -> list[EngineHits]
         late = await in_thread(ports.library.late_scores, query.standalone, ids) if ids else {}
         stage.gave(scored=len(late))
     if not late:
-        why = "no token vectors are kept: set ingest.token_vectors and run `refdesk reindex`"
+        why = "no token vectors are stored: set ingest.token_vectors and run `refdesk reindex`"
         ports.trace.skip("late_interaction", why)
         return [EngineHits("hybrid", hits[: ports.k])]
     return [EngineHits("late_interaction", blended(hits, late)[: ports.k])]

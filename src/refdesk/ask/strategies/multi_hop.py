@@ -53,7 +53,7 @@ async def multi_hop(query: Query, ports: SearchPorts) -> list[EngineHits]:
         bridges = await in_thread(find_bridges, query, first, ports.library)
         stage.gave(bridges=len(bridges))
     if not bridges:
-        ports.trace.skip("second_search", "the first evidence names nothing that leads on, or says all that is asked")
+        ports.trace.skip("second_search", "the first results answer everything, or lead nowhere else")
         return [EngineHits("hybrid", first)]
     with ports.trace.stage("second_search", searches=len(bridges)) as stage:
         found = await in_thread(_followed, query, bridges, first, ports)

@@ -69,7 +69,7 @@ async def survey(query: Query, ports: SearchPorts) -> list[EngineHits]:
         chosen: list[int] = []
         if model is None:
             named = ports.models.role("router")
-            stage.gave(why=f"{named.name} is too small to choose" if named else "no model is named")
+            stage.gave(why=f"{named.name} is too small to choose" if named else "no model is set")
         else:
             most, why = _affordable(model, ports)
             cut = await in_thread(_cut, query, ports, every, tokens=most)

@@ -48,7 +48,7 @@ from refdesk.serve.quoted import ITEM, Row, as_table, headings, laid_out, rows_o
 
 LevelName = Annotated[
     str | None,
-    option("LEVEL", "How much work goes into the answer: " + ", ".join(LEVELS) + ".", "--level"),
+    option("LEVEL", "How thoroughly to search and check: " + ", ".join(LEVELS) + ".", "--level"),
 ]
 ModeName = Annotated[
     str | None,
@@ -59,7 +59,7 @@ ModeName = Annotated[
         "--mode",
     ),
 ]
-ModelName = Annotated[str, option("MODEL", "The model that writes: one that llm.allowed names.", "--model")]
+ModelName = Annotated[str, option("MODEL", "Model that writes the answer, one of llm.allowed.", "--model")]
 Verbatim = Annotated[
     bool, typer.Option("--verbatim", help="Search for exactly these words: no spelling correction, no rewriting.")
 ]
@@ -84,21 +84,20 @@ def ask(
     conversation: ConversationId = "",
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not use the cache.")] = False,
     image: Annotated[
-        list[Path] | None, option("FILE", "A picture to look at, for a model that sees; repeatable.", "--image")
+        list[Path] | None,
+        option("FILE", "Image to send with the question, for models that accept images; repeatable.", "--image"),
     ] = None,
     output: Annotated[
         Path | None,
         option("FILE", "Also write the answer and its sources to this file: .md, .html or .docx.", "--out"),
     ] = None,
     open_image: Annotated[
-        bool, typer.Option("--open", help="Show the page of the first citation, with its lines marked.")
+        bool, typer.Option("--open", help="Open the page of the first citation, with its lines highlighted.")
     ] = False,
-    trace: Annotated[
-        bool, typer.Option("--trace", help="Show every stage and every passage that was considered.")
-    ] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Show every stage and every passage considered.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a question, with page and lines for every sentence. Exits with 3 if the documents do not say."""
+    """Answer a question and cite page and lines for every sentence. Exits with 3 if the documents do not say."""
     with desk_of(context) as desk:
         options: dict[str, Any] = {"level": level, "mode": mode, "model": model}
         options |= {"collection": collection, "document": document, "verbatim": verbatim, "images": image or ()}
@@ -158,7 +157,7 @@ def open_page(desk: Refdesk, answer: Answer, marker: int) -> Path | None:
     folder = Path(tempfile.mkdtemp(prefix="refdesk-"))
     file = folder / f"{Path(cited.document_name).stem}-page-{cited.page}.png"
     file.write_bytes(image)
-    messages.print(styled(f"Page {cited.page} of {cited.document_name}, lines marked: {file}"))
+    messages.print(styled(f"Page {cited.page} of {cited.document_name}, lines highlighted: {file}"))
     if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         typer.launch(str(file))  # without a screen, the path is what there is
     return file

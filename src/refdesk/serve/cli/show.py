@@ -178,7 +178,7 @@ def tables(out: Console, found: Sequence[StoredTable]) -> None:
             _indented(out, styled(said, (f"  {more}" if more else "", "dim")))
         out.print()
     if not found:
-        out.print("It has no tables.")
+        out.print("This document has no tables.")
 
 
 def _indented(out: Console, text: Text) -> None:
@@ -292,10 +292,10 @@ def argument(metavar: str, text: str) -> Any:
     return typer.Argument(metavar=metavar, help=text, show_default=False)
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
-Collection = Annotated[str | None, option("PATH", "Only this collection and those inside it.", "--collection", "-c")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Collection = Annotated[str | None, option("PATH", "Only this collection and its subcollections.", "--collection", "-c")]
 DocumentNames = Annotated[list[str] | None, option("DOCUMENT", "Only this document; repeatable.", "--document", "-d")]
-TopK = Annotated[int | None, option("K", "How many passages; default: the setting rag.top_k.", "-k")]
+TopK = Annotated[int | None, option("K", "Number of passages; default: the setting rag.top_k.", "-k")]
 
 
 def desk_of(context: typer.Context) -> Refdesk:

@@ -228,6 +228,6 @@ class Workers(Multiprocess):
         self._each(super().join_all)
 
     def handle_ttin(self) -> None:
-        logger.warning("the number of processes stays as --workers says")
+        logger.warning("the number of processes is fixed by --workers")
 
     handle_ttou = handle_ttin

@@ -77,7 +77,7 @@ class ServerStopping(RefdeskError):
     """What runs when the server is told to end is ended with this."""
 
     retryable = True
-    hint = "ask again in a moment"
+    hint = "try again in a moment"
     retry_after_s = 1.0
 
     def __init__(self, message: str = "the server is stopping", *, hint: str | None = None) -> None:
@@ -221,7 +221,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
     """Unknown paths and methods, and bodies that could not be read."""
     assert isinstance(error, HTTPException)
     status, path = error.status_code, request.url.path
-    sentence = {404: f"there is nothing at {path}", 405: f"{request.method} is not a method of {path}"}.get(
+    sentence = {404: f"{path} does not exist", 405: f"{path} does not accept {request.method}"}.get(
         status, str(error.detail)
     )
     code = CODES.get(status, "usage_error" if status < 500 else "internal_error")
@@ -380,21 +380,19 @@ class Figures:
         own: dict[str, Any] = {"registry": self.registry}
         self._requests = Counter("refdesk_requests", "Requests answered", ["method", "route", "status"], **own)
         self._latency = Histogram(
-            "refdesk_request_seconds", "Time until a request was answered", ["route"], buckets=BUCKETS, **own
+            "refdesk_request_seconds", "Time to answer a request", ["route"], buckets=BUCKETS, **own
         )
         self._stages = Histogram(
-            "refdesk_stage_seconds", "Time a stage of asking took", ["stage"], buckets=BUCKETS, **own
+            "refdesk_stage_seconds", "Time spent in a stage of answering", ["stage"], buckets=BUCKETS, **own
         )
         self._answers = Counter("refdesk_answers", "Answers given", ["cached", "answered", "level"], **own)
-        self._failures = Counter("refdesk_failed_questions", "Questions that ended in an error", ["code"], **own)
+        self._failures = Counter("refdesk_failed_questions", "Questions that failed", ["code"], **own)
         self._failed_models = Counter(
-            "refdesk_model_failures", "Models that were to write an answer and did not", ["model", "code"], **own
+            "refdesk_model_failures", "Failures of models to write an answer", ["model", "code"], **own
         )
-        self._tokens = Counter("refdesk_tokens", "Tokens that models read and wrote", ["kind"], **own)
-        self._cost = Counter("refdesk_cost_usd", "What models cost, where a price is known", **own)
-        self.waiting = Gauge(
-            "refdesk_jobs_waiting", "Uploads that are not finished", multiprocess_mode="mostrecent", **own
-        )
+        self._tokens = Counter("refdesk_tokens", "Tokens read and written by models", ["kind"], **own)
+        self._cost = Counter("refdesk_cost_usd", "Cost of models with a known price", **own)
+        self.waiting = Gauge("refdesk_jobs_waiting", "Unfinished uploads", multiprocess_mode="mostrecent", **own)
         self.asking = Gauge("refdesk_streams_open", "Questions being answered", multiprocess_mode="livesum", **own)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:

@@ -40,7 +40,7 @@ RESPONSES[200]["content"] |= returns_events(data=shapes.CompletionChunk)[200]["c
 
 @router.get("/models", **about("List models", shapes.ModelList))
 def models(desk: Desk) -> Response:
-    """`refdesk` and its levels; where a question may be put to several models, these too."""
+    """`refdesk` and its levels, and any models a question may choose."""
     listed = [_listed(name) for name in (*LEVELS, *_choices(desk))]
     return reply({"object": "list", "data": listed})
 
@@ -65,7 +65,7 @@ def _choices(desk: CallerDesk) -> list[str]:
 
 @router.post("/chat/completions", summary="Ask, in OpenAI's format", responses=RESPONSES)
 async def completions(request: Request, service: Serving, desk: Desk, body: CompletionRequest) -> Response:
-    """With `stream` as events. Unsupported parameters of OpenAI are ignored."""
+    """Streams events if `stream` is set. Ignores unsupported OpenAI parameters."""
     text, options = await in_thread(asked, body, desk)
     if not body.stream:
         answer = await ask_once(request, service, desk, text, options)

@@ -12,7 +12,7 @@ document.getElementById("form").addEventListener("submit", async (event) => {
     await send("POST", "/api/session", { key: box.value.trim() });
     location.replace(`/${location.hash}`);
   } catch (error) {
-    wrong.textContent = failureOf(error).status === 401 ? "This key is not known here, or it was withdrawn." : failureOf(error).text;
+    wrong.textContent = failureOf(error).status === 401 ? "This key is unknown or has been revoked." : failureOf(error).text;
     wrong.hidden = false;
     box.select();
   }
