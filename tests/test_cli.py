@@ -180,7 +180,7 @@ def test_a_missing_path_fails_with_one_sentence(tmp_path: Path) -> None:
     done = run_refdesk("--library", tmp_path / "library", "add", tmp_path / "missing.pdf")
     assert (done.returncode, done.stdout) == (1, "1 failed\n")
     (line,) = done.stderr.strip().splitlines()
-    assert "missing.pdf: it cannot be read: No such file or directory; check that it still exists" in line
+    assert "missing.pdf: it cannot be read: No such file or directory; check that it exists" in line
 
 
 # finding
@@ -325,7 +325,7 @@ def test_rename_and_move(own_folder: Path) -> None:
     moved = refdesk(own_folder, "move", "--collection", "finance", "--to", "archive", "--json")
     assert [(one["name"], one["collection"]) for one in json.loads(moved)] == [("plan.xlsx", "archive/2026")]
     for wrong in (["move", "--to", "x"], ["move", "plan.xlsx", "-c", "archive", "--to", "x"], ["remove"]):
-        assert complaint(own_folder, *wrong, code=2).startswith("Name either documents or a collection")
+        assert complaint(own_folder, *wrong, code=2).startswith("Give either documents or a collection")
     assert complaint(own_folder, "remove", "-c", "finance", code=2).startswith("There is no collection 'finance'")
 
 

@@ -121,7 +121,7 @@ def test_the_cache_is_used_and_cleared(server: Server) -> None:
         ({"q": "x", "mode": "wizard"}, "'chat', 'general'"),
         ({"q": "x", "settings": {"llm.answer": "openai:gpt-4o"}}, "cannot be changed for one question"),
         ({"q": "x", "settings": {"rag.nonsense": 1}}, "there is no setting"),
-        ({"q": "x", "pages": [3, 1]}, "no range"),
+        ({"q": "x", "pages": [3, 1]}, "not a valid range"),
         ({"q": "x", "date_from": "spring"}, "not a date"),
         ({"q": "x", "conversation_id": "a\nb"}, "invisible"),
         ({"q": "x", "conversation_id": "  "}, "invisible"),

@@ -319,7 +319,7 @@ def test_the_original_comes_back_as_a_download(server: Server) -> None:
 def test_a_text_has_no_original(server: Server, desk: Refdesk) -> None:
     one = desk.add_text("said.txt", "The ferry leaves at six.")
     assert one.document is not None
-    assert "not kept" in problem(server.get(f"/api/documents/{one.document.id}/original"), 404)
+    assert "not stored" in problem(server.get(f"/api/documents/{one.document.id}/original"), 404)
 
 
 # who may

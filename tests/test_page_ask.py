@@ -430,7 +430,7 @@ def test_an_error_says_what_to_do(browser: Browser, server: Server) -> None:
         page.route("**/api/chat/stream", lambda route: route.continue_(post_data='{"message": ""}'))
         page.get_by_label("Question", exact=True).fill("Anything?")
         page.keyboard.press("Enter")
-        expect(page.get_by_role("alert")).to_contain_text("There is no question")
+        expect(page.get_by_role("alert")).to_contain_text("The question is empty")
         expect(page.get_by_role("button", name="Try again")).to_be_visible()
 
 

@@ -163,7 +163,7 @@ def test_a_password_is_asked_for(page: Page, server: Server) -> None:
     row.get_by_role("button", name="Enter password").click()
     page.get_by_label("Password").fill("wrong")
     page.get_by_role("dialog").get_by_role("button", name="Try again").click()
-    expect(row).to_contain_text("The password does not open this PDF.")
+    expect(row).to_contain_text("The password is wrong.")
     listed = page.locator(".doc", has_text="locked.pdf")
     listed.get_by_role("button", name="Enter password").click()
     page.get_by_label("Password").fill("secret")

@@ -124,7 +124,7 @@ def test_a_wrong_password(browser: Browser, tmp_path: Path) -> None:
         row.get_by_role("button", name="Enter password").press("Enter")
         page.get_by_label("Password").fill("wrong")
         page.keyboard.press("Enter")
-        expect(row).to_contain_text("The password does not open this PDF.")
+        expect(row).to_contain_text("The password is wrong.")
         expect(page.locator(".doc button:focus, .doc input:focus")).to_have_count(1)
 
 

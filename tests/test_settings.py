@@ -152,7 +152,7 @@ def test_specs_say_what_the_check_holds() -> None:
     assert [spec.name for spec in specs()] == [name for name, _, _ in Settings().items()]
     assert {spec.section for spec in specs()} == set(SECTIONS)
     assert found["rag.top_k"].allowed == "1 to 1000" and found["rag.fusion"].allowed == "convex or rrf"
-    assert found["ingest.ocr"].allowed == "true or false" and found["llm.answer"].allowed == "a text"
+    assert found["ingest.ocr"].allowed == "true or false" and found["llm.answer"].allowed == "text"
     assert found["cache.exact_ttl_seconds"].allowed == "1 or more"
     for spec in specs():
         for choice in spec.choices:

@@ -235,7 +235,7 @@ def test_over_http_and_v1(own_folder: Path, server: WireServer, monkeypatch: pyt
         assert many.status_code == 400
         desk.change_settings({"llm.sees": "no"})
         refused = http.post("/api/query", json={"q": "How heavy is this?", "images": [{"data": packed}]})
-        assert refused.status_code == 422 and "does not see" in refused.json()["message"]
+        assert refused.status_code == 422 and "does not accept" in refused.json()["message"]
 
 
 def test_on_the_command_line(own_folder: Path, server: WireServer, tmp_path: Path) -> None:
