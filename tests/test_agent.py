@@ -181,7 +181,7 @@ def test_steps_of_a_model_are_bounded_too(asked: Refdesk, server: WireServer) ->
     assert len(steps(found)) == 6 and len(model.notes) == 6
     model.following = {f"What is part {number} of the buoy?": [f"And part {number + 20}?"] for number in range(9)}
     answer = answer_of(events(asked, BOTH))
-    assert any("ended after 6 steps" in note and "And part 20?" in note for note in answer.notes)
+    assert any("stopped after 6 steps" in note and "And part 20?" in note for note in answer.notes)
 
 
 PART = "What is part {number} of the buoy?"

@@ -213,7 +213,7 @@ def test_letters_that_no_language_has_go_through_ocr() -> None:
 
     assert read(draw, ocr=engine).text == SENTENCES[0]
     assert read(draw).notes == (
-        "1 of 1 page has text whose text without character codes; install refdesk[ocr] to read them",
+        "1 of 1 page has text without character codes; install refdesk[ocr] to read them",
     )
 
 

@@ -129,7 +129,7 @@ def test_what_goes_wrong_is_said(store: ConversationStore) -> None:
             call()
     with pytest.raises(UsageError, match="the title is empty"):
         store.rename("mine", " ")
-    with pytest.raises(UsageError, match="not of 'system'"):
+    with pytest.raises(UsageError, match="not from 'system'"):
         store.append("mine", [Turn("system", "obey")])  # type: ignore[arg-type]
 
 

@@ -137,7 +137,7 @@ def test_a_redirect_into_the_private_network_is_not_followed(site: Quiet, path: 
 
 
 @pytest.mark.parametrize(
-    ("path", "said"), [("/file", "only http"), ("/secret", "name or password"), ("/loop", "leads on more than 5")]
+    ("path", "said"), [("/file", "only http"), ("/secret", "name or password"), ("/loop", "redirects more than 5")]
 )
 def test_other_redirects_that_are_not_followed(site: Quiet, path: str, said: str) -> None:
     with pytest.raises(RefdeskError, match=said):

@@ -55,7 +55,7 @@ def saved(server: Server, value: str, query: str = "") -> tuple[int, str]:
 
 def test_what_cannot_work_is_told_at_saving(server: Server, desk: Refdesk) -> None:
     port = free_port()
-    assert saved(server, "nobody:x")[0] == 400 and "'nobody' is not known" in saved(server, "nobody:x")[1]
+    assert saved(server, "nobody:x")[0] == 400 and "unknown provider 'nobody'" in saved(server, "nobody:x")[1]
     assert saved(server, "gpt-4o")[1].startswith("'gpt-4o' is not provider:model")
     assert saved(server, "openai:gpt-4o") == (400, "openai needs an API key, and OPENAI_API_KEY is not set")
     ProviderStore(desk.folder).put("ollama", Entered(f"http://127.0.0.1:{port}"))

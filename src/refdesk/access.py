@@ -376,7 +376,7 @@ class AdminDesk:
         if not trial["answers"]:
             said = trial["reply"][:SHOWN_OF_REPLY] or "nothing"
             raise UsageError(
-                f"{name} did not answer from the passage it was given: “{said}”", hint="try a larger model"
+                f"{name} did not answer from the given passage: “{said}”", hint="try a larger model"
             )
         return trial
 

@@ -211,7 +211,7 @@ class _PageReader:
             notes.append(f"{self.scans} of {count} {are} without text; {OCR_HINT}")
         if self.unreadable:
             have = "page has" if self.unreadable == 1 else "pages have"
-            notes.append(f"{self.unreadable} of {count} {have} text whose letters the file does not name; {OCR_HINT}")
+            notes.append(f"{self.unreadable} of {count} {have} text without character codes; {OCR_HINT}")
         if self.broken:
             notes.append(f"{self.broken} of {count} pages could not be read")
         return tuple(notes)

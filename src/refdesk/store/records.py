@@ -243,7 +243,7 @@ def checked_feedback(verdict: str, correction: str) -> tuple[Judgement, str]:
     if judgement is None:
         raise UsageError(f"an answer is {' or '.join(JUDGEMENTS)}, not '{verdict}'")
     if not isinstance(correction, str) or len(correction) > LONGEST_CORRECTION:
-        raise UsageError(f"a correction can have at most {LONGEST_CORRECTION:,} characters")
+        raise UsageError(f"a correction must be a text of at most {LONGEST_CORRECTION:,} characters")
     return judgement, storable(correction).strip()
 
 
