@@ -141,7 +141,7 @@ def test_wrong_forms_are_said_to_be_wrong(server: Server) -> None:
     assert "multipart" in problem(server.post("/api/documents", json={"files": []}), 400)
     assert "no file" in problem(server.post("/api/documents", files={"x": (None, "y")}), 400)
     assert "JSON object" in problem(send(server, ("a.txt", b"a"), metadata="year=2024"), 400)
-    assert "mapping" in problem(send(server, ("a.txt", b"a"), metadata="[1]"), 400)
+    assert "must map" in problem(send(server, ("a.txt", b"a"), metadata="[1]"), 400)
     assert "not a valid collection" in problem(send(server, ("a.txt", b"a"), collection="../x"), 400)
     assert server.get("/api/uploads").json()["uploads"] == []
 

@@ -143,7 +143,7 @@ def test_a_model_that_cannot_be_told_to_think_is_said(
     own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = asked(server, own_folder, monkeypatch, "writer-8b", "maximum")
-    assert any(note.startswith("Level maximum did without a thinking budget: the model cannot") for note in notes)
+    assert any(note.startswith("Level maximum skipped a thinking budget: the model does not") for note in notes)
     assert any("no reconciler model is set" in note for note in notes)
     assert model_info("openai:gpt-4o").thinking == "" and model_info("anthropic:claude-3-7-sonnet").thinking == "budget"
 
