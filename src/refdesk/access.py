@@ -1,4 +1,4 @@
-"""Who comes in, and what may an admin do? Keys and sign-ins, and what admins manage: keys, settings, models."""
+"""Keys and sign-ins, and what admins manage: keys, settings, models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frozen values that travel when a question is asked; nothing here does any work.
+"""The frozen values used when a question is asked; no logic.
 
 Question → Query → Plan → Retrieved → Context → Answer
 

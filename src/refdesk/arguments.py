@@ -1,4 +1,4 @@
-"""What may a caller hand in? Names, scopes, texts and questions, checked once at the door."""
+"""Validates what callers pass in: names, scopes, texts and questions."""
 
 from __future__ import annotations
 

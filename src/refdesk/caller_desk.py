@@ -1,4 +1,4 @@
-"""What one caller sees of a library, and may do with it: documents, searching, asking, conversations, answers.
+"""A library as one caller sees it: documents, searching, asking, conversations, answers.
 
 Whoever opens a library is a caller who sees all of it (`Refdesk`); `desk.for_caller(caller)` gives another one's desk.
 """

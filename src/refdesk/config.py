@@ -1,4 +1,4 @@
-"""Deployment: where the library lives, which models serve it, and how its files are kept on this machine.
+"""Deployment: where the library is, which models it uses, and how its files are kept on this machine.
 
 Configuration comes from arguments, the environment, then refdesk.toml; last come variables such as LLM_MODEL, which
 other programs may mean too. Files are their owner's alone; what the disk says of them is said in words.

@@ -1,4 +1,4 @@
-"""Which documents does a question name, and does it ask for the list of them rather than for what they say? Pure.
+"""Which documents a question mentions, and whether it asks about the list of documents itself. Pure.
 
 Names, titles, years and quarters become a soft preference. Whether the catalogue is asked for is learned from examples
 by `benchmarks/catalogue.py --fit`: a multinomial logistic model over the question's vector and the words that such

@@ -1,4 +1,4 @@
-"""What do chunks name, and which of their names stand together? Keys of names, acronyms, names by sentence. Pure.
+"""The entities that chunks mention, and which occur together: keys of names, acronyms, names by sentence. Pure.
 
 A name is met under one key however it is written, and an acronym under its long form where a text says so:
 

@@ -1,4 +1,4 @@
-"""What does a document, or a section of it, say in a few sentences? The key sentence of each part, in its order. Pure.
+"""Summarises a document or section in a few sentences: the key sentence of each part, in order. Pure.
 
 One that lies near the middle of what its section says and of what the document says. What a document says of itself is
 left out: its cover, who wrote it, its contents and what it refers to.

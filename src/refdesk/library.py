@@ -1,4 +1,4 @@
-"""How is a library read? Over its store and its index: searching, neighbours, words, vectors. Nothing is written."""
+"""Read access to a library through its store and index: searching, neighbours, words, vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes into a library from elsewhere, and what is made of its documents: imports, summaries, the tree."""
+"""Imports, summaries and the tree."""
 
 from __future__ import annotations
 

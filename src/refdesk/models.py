@@ -1,4 +1,4 @@
-"""What is known of a model by its name: who serves it, how much it reads, how it is best asked, what it costs.
+"""What is known about a model by its name: provider, context window, best settings, price.
 
     model_info("groq:llama-3.1-8b-instant") -> provider groq, family llama-3.1, 8 billion, small, window 131,072
 

@@ -1,4 +1,4 @@
-"""Which time does the head of a column, the label of a row or a question speak of? One value, with a short text for it.
+"""The period that a column heading, a row label or a question refers to, as one value with a short text.
 
 "Three Months Ended June 25, 2022"  P3M/2022-06-25    the three months up to that day, as ISO 8601 writes a duration
 "Years Ended September 30, 2019"    P1Y/2019-09-30

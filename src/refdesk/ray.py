@@ -1,4 +1,4 @@
-"""Millions of documents at once: the same parse, chunk and embed, mapped over Ray Data; this process stores them.
+"""Bulk loading with Ray Data: the same parsing, chunking and embedding in parallel; this process stores the results.
 
     import ray; ray.init("auto")                 # or nothing: one on this machine is started
     from refdesk.ray import bulk_add

@@ -1,4 +1,4 @@
-"""Is Redis there? What the processes of a library share beside SQL goes through one link, which never holds them up.
+"""The connection to Redis for state shared beside SQL; never blocks if Redis is unavailable.
 
 While Redis is away every call raises `RedisAway` at once, and whoever called goes on without: slower, never wrong. Once
 a second one call tries again. Nothing in Redis is the truth of anything: it may be emptied at any moment.

@@ -1,4 +1,4 @@
-"""Runtime settings: one frozen value, each field with its public name and help beside its default."""
+"""Runtime settings: one frozen value; each field has its public name and help next to its default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Protocols that a store, an index and a place for files are held to; one implementation of each is in memory."""
+"""The Protocols for stores, indexes and file storage; each has an implementation in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of chunks, sections and documents in short? Values, the store they are held in, and what is kept of it.
+"""Summaries of chunks, sections and documents: the values, and the Protocol of their store.
 
     chunk      a summary of its own sentences; beside it what a model wrote of it, which is searched and never quoted
     section    level 1 of the tree: the key sentences under a heading

@@ -1,4 +1,4 @@
-"""What is a term? The one analysis shared by every BM25 index, by term coverage and by spelling. Pure.
+"""The text analysis shared by every BM25 index, term coverage and spelling correction. Pure.
 
 Words are lower-cased, stemmed in the language of their document and stripped of accents; runs of Chinese, Japanese
 and Korean characters become overlapping pairs, because those scripts do not separate words; so do Thai, Lao, Khmer

@@ -1,4 +1,4 @@
-"""Where do sentences begin and end, and which characters count as the same? Pure, linear in the length of the text."""
+"""Sentence boundaries and character normalisation. Pure, and linear in the length of the text."""
 
 from __future__ import annotations
 

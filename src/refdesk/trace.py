@@ -1,4 +1,4 @@
-"""What did each stage take, give, cost and skip?
+"""The trace of a question: input, output, cost and skipped work of each stage.
 
     with trace.stage("rerank", hits=20) as stage:
         hits = …

@@ -1,4 +1,4 @@
-"""The frozen values that travel through Refdesk; nothing here does any work.
+"""The frozen values used throughout Refdesk; no logic.
 
 All positions are character offsets. A parsed document is one long text; its pages, blocks and words are
 ranges of that text, so "where is this sentence?" is answered the same way for every format.

@@ -1,4 +1,4 @@
-"""How is a question answered that takes several searches? Part by part, with notes, until what is known suffices.
+"""Agent mode: answers a question with several searches, part by part, taking notes until enough is known.
 
     parts → step (search, note, does it suffice?) … at most 6 → read_and_write
 

@@ -1,4 +1,4 @@
-"""Which sentence proves which claim? Content with markers in, claims with verdicts and citations out.
+"""Checks every claim against the sentences it cites: content with markers in, verdicts and citations out.
 
 Pure but for `embed`.
 

@@ -1,4 +1,4 @@
-"""What does the list of documents answer, which no passage says? One sentence and the documents, with links.
+"""Answers questions about the library from its list of documents, with a sentence and the matching documents.
 
 >>> answer_from_catalogue(answer, "pages", "How many pages has the Costco 10-K?", scope, library).content
 'COSTCO_2021_10K.pdf has 76 pages.'

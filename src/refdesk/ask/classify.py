@@ -1,4 +1,4 @@
-"""What kind of question is it, and what does that ask of the search? Rules first, then the nearest examples. Pure.
+"""Classifies a question and decides what that means for the search: rules first, then the nearest examples. Pure.
 
 >>> classify("List all suppliers", vector=None, examples=None, unknown=0).intent
 'list'

@@ -1,4 +1,4 @@
-"""What of a writer's words is shown, and when? Trimmed and its markers read while it streams."""
+"""Turns a writer's stream into text that can be shown: trims it and reads its markers as it arrives."""
 
 from __future__ import annotations
 

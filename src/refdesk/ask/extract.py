@@ -1,4 +1,4 @@
-"""How is a question answered without a model? With the sentences that answer it best, to the letter, each cited.
+"""Answers without a model: the sentences that answer best, word for word, each with a citation.
 
 The direct sentence for a fact, one line per item for a list, evidence for each side of a comparison, the sentences that
 open each section for a summary, the reasons in the order of the document for an analysis. Pure.

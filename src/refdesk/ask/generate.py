@@ -1,4 +1,4 @@
-"""What is a model asked, and how does its answer come back? One request, streamed."""
+"""Asks a model for the answer and streams it; quotes the documents if the model fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the answer there at all? A probability from how well the best sentence fits and how far it stands out. Pure.
+"""Decides whether the answer is there at all: a probability from how well the best sentence fits and stands out. Pure.
 
 Where the answer is, one passage stands out from the others of its topic; where it is not, several are equally near.
 """

@@ -1,4 +1,4 @@
-"""What is known already, and what is kept? The cache before a question, the conversation, trace and cache after.
+"""Looks up the cache before a question; stores conversation, trace and cache entry afterwards.
 
 An answer written with a conversation in view is kept for that conversation alone; one written without may serve every
 question that means the same, in the same namespace: scope, access, level, mode, settings, models and corpus version.

@@ -1,4 +1,4 @@
-"""What will be done for this question? Level, intent and complexity become a plan.
+"""Decides what to do for a question: level, intent and complexity become a plan.
 
     level      search                                       writing and checks
     basic      dense                                        none beyond the citations

@@ -1,4 +1,4 @@
-"""How is a long answer written? Section by section, each from the passages of its part, below its heading.
+"""Report mode: writes a long answer section by section, each from the passages of its part.
 
 With a model each section is a request of its own; without one, or when it fails, the sentences that answer best are
 quoted. A section of which the documents say nothing is left out. Headings carry no citation and claim nothing.

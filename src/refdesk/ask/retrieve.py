@@ -1,4 +1,4 @@
-"""Which chunks will be read? Search, prefer named documents, rerank, check, thin out; the first are read for order.
+"""Chooses the chunks to read: search, prefer named documents, rerank, check, remove duplicates, order by reading.
 
 A comparison is searched once for the whole question and once for each side; their hits are dealt in turn.
 

@@ -1,4 +1,4 @@
-"""How well do these sentences support this claim? Wording, figures, names, negation, opposites and meaning. Pure.
+"""Scores how well sentences support a claim: wording, figures, names, negation, opposites and meaning. Pure.
 
 Each is a number; a logistic model with few coefficients joins them (fitted by `python -m benchmarks.claims --fit`).
 Figures, negations and opposites that clash are also reasons of their own: they name what is wrong.

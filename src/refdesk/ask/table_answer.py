@@ -1,4 +1,4 @@
-"""What is said from cells? The likeliest plan over the tables that were found, in words, every cell of it cited."""
+"""Answers from table cells: the likeliest plan over the tables found, in words, with every cell cited."""
 
 from __future__ import annotations
 

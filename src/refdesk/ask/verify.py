@@ -1,4 +1,4 @@
-"""Does a second model agree with the answer, and how is it corrected when it does not?
+"""Lets a second model check the answer, and corrects it if they disagree.
 
 A verifier gives one verdict for every claim, as JSON. Silence, nonsense, a claim left out or a failure count as *not
 verified*, never as agreement. A reconciler writes the answer anew from the same passages; its text is a draft like any

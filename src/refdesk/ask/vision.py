@@ -1,4 +1,4 @@
-"""What does a model see? The pages and figures that were found, and the pictures that came with a question.
+"""Images for vision models: the pages and figures found, and the images attached to a question.
 
 In the mode `vision` each passage that has a picture is shown beside its text: a figure as it was cut out of its page,
 else the page. What is read from a picture and stands in no text is called just that, and cites the figure's box. A

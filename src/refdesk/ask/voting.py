@@ -1,4 +1,4 @@
-"""Do several drafts say the same? What two of them say and the passages prove is kept, the rest goes.
+"""Compares several drafts: keeps what two of them say and the passages support.
 
     three drafts → their claims, each with its proof → claims that say the same, together → what at least two drafts say
 

@@ -1,4 +1,4 @@
-"""From what was found to the answer: assemble → generate → attest → settle → keep.
+"""From search results to the answer: assemble → generate → attest → settle → keep.
 
 The second half of `flow.py`, which an agent and a report go through as well: whoever has searched, and however, what is
 written is checked the same way.

@@ -1,4 +1,4 @@
-"""The whole library in one file, taken while others work with it, and back again."""
+"""Backs up the whole library to one file while it is in use, and restores it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes of a library, in its folder or in memory: originals, figures, what waits to be added; page images."""
+"""The files of a library, in its folder or in memory: originals, figures, waiting uploads, page images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes of a library in S3, or wherever fsspec reaches, for API processes and workers on any machine.
+"""The files of a library in S3, or anywhere fsspec can reach, for API processes and workers on any machine.
 
     files/ab/abcdef…    originals and figures, under the hash of their content
     waiting/ID          received whole, until the job of this id adds it

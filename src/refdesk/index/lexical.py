@@ -1,4 +1,4 @@
-"""BM25 over tantivy's files, and in memory. Terms come from `refdesk.terms`, so every index analyses text alike.
+"""BM25 with tantivy, and in memory. Terms come from `refdesk.terms`, so every index analyses text the same way.
 
 In memory stand all terms of a small index, and what came last of a large one; scored as tantivy scores them.
 """

@@ -1,4 +1,4 @@
-"""The `Index` port over local files: tantivy for terms, usearch for vectors, both checked against SQL at every search.
+"""The `Index` port on local files: tantivy for terms, usearch for vectors, checked against SQL at every search.
 
 Several processes may read while one writes. Each search first asks SQL for the library's generation; when that has
 risen, the new chunks are read in and the deleted ones are left out from then on. What came last is a tail in memory,

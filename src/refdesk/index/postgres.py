@@ -1,4 +1,4 @@
-"""The `Index` port in PostgreSQL: vectors by pgvector, BM25 over packed postings, written with the store's own rows.
+"""The `Index` port in PostgreSQL: vectors by pgvector, BM25 over packed postings, written with the store's rows.
 
 An index has a number, as the folders of the local one do: `search_3_chunks` holds the vector and the length of every
 chunk, `search_3_postings` the chunks of each term, packed into one value per term and segment. What is added makes a

@@ -1,4 +1,4 @@
-"""What PostgreSQL's own index is kept in: tables of vectors and packed postings, segments that are joined, a graph.
+"""The tables of the PostgreSQL index: vectors, packed postings, merging of segments, the HNSW graph.
 
 Statements in here run within a transaction of the library's one writer.
 """

@@ -1,4 +1,4 @@
-"""Late interaction: a vector for every token of every chunk, and how well a question's tokens are met by a chunk's.
+"""Token vectors for late interaction: one per token of every chunk, and scoring of a question against them.
 
 Derived from the store and rebuilt from it: `sync` embeds the chunks that are new and lets go those that are gone. The
 vectors, of one layer of a model or of several side by side, are reduced by their principal components and kept as int8

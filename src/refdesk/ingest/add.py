@@ -1,4 +1,4 @@
-"""One add: what has to be done for these paths, texts or jobs, and what became of each.
+"""One add: what to do for the given paths, texts or jobs, and the outcome of each.
 
 Unchanged files are left alone, changed ones replaced in one step; jobs that a killed run has left are taken over.
 """

@@ -1,4 +1,4 @@
-"""Which documents does a table of Airtable hold? Each record is a chunk (seed 000); records of one doc_id a document.
+"""Documents from an Airtable table: each record is a chunk (seed 000); records with one doc_id form a document.
 
 A table whose records have no doc_id is a table of documents: each record is one, of one chunk.
 """

@@ -1,4 +1,4 @@
-"""What is made of documents that are there, in the background? Summaries by a model, and the tree; as jobs.
+"""Background jobs over existing documents: summaries by a model, and the tree.
 
     submit → pending → taken by a run → processing → ready, failed with the reason, or cancelled
 

@@ -1,4 +1,4 @@
-"""How do chunks that were made elsewhere come in? As they are: a JSON object for each, one on a line (seed 000, Q1).
+"""Imports chunks made by other programs, unchanged: one JSON object per line (seed 000, Q1).
 
     {"chunk_id": "c7", "doc_id": "d1", "sequence_number": 7, "chunk_type": "text", "heading_path": "Costs > Fuel",
      "content_raw": "Fuel cost 4 % more.", "content_summary": "Fuel costs.", "token_count": 6, "doc_name": "report.pdf"}

@@ -1,4 +1,4 @@
-"""Many documents at once: parse and embed in parallel workers, hand whole documents to one writer.
+"""Processes many documents: parses and embeds in parallel workers, passes complete documents to one writer.
 
     sources -> [worker: prepare] -> chunks of several documents -> [worker: embed] -> whole documents -> sink
 

@@ -1,4 +1,4 @@
-"""Who is at work on jobs, and what is tried again? Leases of runs, and the time between two tries of a job."""
+"""Leases on jobs (which run is working on what), and the delay before a failed job is retried."""
 
 from __future__ import annotations
 

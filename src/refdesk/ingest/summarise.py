@@ -1,4 +1,4 @@
-"""What is a chunk for? Functional summaries by a model: telegraphic, 80 to 90 % shorter, with what the chunk defines.
+"""Functional summaries of chunks by a model: telegraphic, 80 to 90 % shorter, with what the chunk defines.
 
     Fuel rates by ship, 2024–25. DEFINES: slow steaming = below 12 kn. CONDITIONS: rates hold in calm sea. REFS: Table 3
 

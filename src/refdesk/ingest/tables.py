@@ -1,4 +1,4 @@
-"""Which tables does a document hold? Its table blocks -> columns of cells with number, unit, scale, period, place."""
+"""Extracts the tables of a document: table blocks to cells with number, unit, scale, period and position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do sections, documents and collections say in short? The tree above the chunks, from their own sentences. Pure.
+"""The tree above the chunks: sections, documents and collections, summarised in their own sentences. Pure.
 
     chunks → sections (1) → documents (2) → clusters of the documents of a collection (3)
 

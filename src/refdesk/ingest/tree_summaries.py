@@ -1,4 +1,4 @@
-"""What does a section say, in a model's words? Summaries of the tree's sections and documents, where a model is named.
+"""Summaries of the tree's sections and documents, written by a model if one is set.
 
     chunks of a section → its summary; summaries of the sections → that of the document (RAPTOR, arXiv 2401.18059)
 

@@ -1,4 +1,4 @@
-"""A worker process: parses, chunks, enriches and embeds what it is told to, under a memory limit.
+"""A worker process: parses, chunks, enriches and embeds the given documents under a memory limit.
 
 parent -> Setup, then one Task after the other    worker -> WorkerMessage(): it has started; then progress, the result
 """

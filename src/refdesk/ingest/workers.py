@@ -1,4 +1,4 @@
-"""Worker processes that may hang, run out of memory or crash without harm to the program.
+"""Manages worker processes that may hang, run out of memory or crash without affecting the program.
 
 Each worker is a fresh interpreter that runs `refdesk.worker` and speaks the messages below over a socket, so
 that the caller's main module is never imported again, as `multiprocessing` would. Its standard input is its lifeline:

@@ -1,4 +1,4 @@
-"""DOCX: paragraphs, lists, tables (also nested), footnotes, text boxes and captioned pictures in true order.
+"""DOCX: paragraphs, lists, tables (also nested), footnotes, text boxes and captioned images, in reading order.
 
 Read from the XML itself: what a reader sees depends on tracked changes, content controls and numbering, which
 python-docx passes over.

@@ -1,4 +1,4 @@
-"""HTML and Markdown: main content, headings, lists, tables, code; links with their full address.
+"""HTML and Markdown: main content, headings, lists, tables and code, with full link addresses.
 
 The tree is read in three steps: what surrounds the content is taken out, one pass turns the rest into items, and what
 only the whole page can tell is decided last (bold lines as headings, page numbers). Markdown is read as the page it

@@ -1,4 +1,4 @@
-"""Mail (EML) and e-books (EPUB): what is packed into one file, most of it web pages.
+"""Email (EML) and e-books (EPUB): containers of several parts, most of them HTML.
 
 Of a mail headers and body; attachments become documents of their own. Of an e-book the spine in reading order, a page
 for every item of it.

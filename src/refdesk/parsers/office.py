@@ -1,4 +1,4 @@
-"""PPTX, and what Office files share: a zip that is safe to open, parts and their relations, properties, pictures.
+"""PPTX, and what Office files share: safe zip reading, parts and their relations, properties, images.
 
 Nothing is ever unpacked to disk, and XML is read without entities or network. Of a presentation each slide is a page
 with title, text, tables, charts and notes, read from top to bottom.

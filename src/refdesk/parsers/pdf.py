@@ -1,4 +1,4 @@
-"""PDF -> text, pages, blocks and the place of every word, a page at a time; images -> the same, by OCR."""
+"""PDF to text, pages, blocks and word positions, one page at a time; images the same way, by OCR."""
 
 from __future__ import annotations
 

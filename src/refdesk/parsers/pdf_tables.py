@@ -1,4 +1,4 @@
-"""Which rows of a page are a table? Borderless ones from cells that align, ruled ones from the lines around cells."""
+"""Detects tables on a PDF page: borderless ones by aligned cells, ruled ones by the lines around cells."""
 
 from __future__ import annotations
 

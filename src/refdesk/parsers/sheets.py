@@ -1,4 +1,4 @@
-"""XLSX, CSV and TSV: a page per sheet or 1,000 rows; titles above a table as text, numbers as displayed."""
+"""XLSX, CSV and TSV: one page per sheet or 1,000 rows; titles above a table as text, numbers as displayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are records read from Airtable? Its HTTP API, a page of a hundred at a time, no faster than it allows.
+"""Reads records from Airtable's HTTP API, a hundred at a time, within its rate limit.
 
     GET {endpoint}/v0/{base}/{table}?pageSize=100&fields[]=…&filterByFormula=…&offset=…
     {"records": [{"id": "rec…", "createdTime": "…", "fields": {…}}], "offset": "…"}

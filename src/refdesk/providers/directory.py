@@ -1,4 +1,4 @@
-"""Which models can this library use? Named in the settings, the environment and refdesk.toml, made, checked, tried.
+"""The models a library can use, from settings, environment and refdesk.toml: created, checked, retried.
 
 Settings win over the environment, the environment over refdesk.toml; of addresses and keys too (config.py). None named:
 none used. One that cannot work is left out and said, so that questions are answered without it.

@@ -1,4 +1,4 @@
-"""What may be had beside what is shipped? Another embedder over HTTP; a reranker and OCR that come with an extra.
+"""Optional providers: an embedder over HTTP, and a reranker and OCR that come as extras.
 
 The embedder is any OpenAI-compatible `/embeddings` endpoint, the reranker a file of the user's own (`refdesk[rerank]`),
 and OCR (`refdesk[ocr]`) runs on the CPU like it.

@@ -1,4 +1,4 @@
-"""What if a program brings its own model, embedder or reranker? `Refdesk(…, llm=…, embedder=…, reranker=…)`.
+"""Models, embedders and rerankers passed in by a program: `Refdesk(…, llm=…, embedder=…, reranker=…)`.
 
     class Mine:
         name = "mine"

@@ -1,4 +1,4 @@
-"""How is a model asked, and its answer read? OpenAI's `/chat/completions` and Anthropic's `/v1/messages`, streamed.
+"""Calls language models: OpenAI's `/chat/completions` and Anthropic's `/v1/messages`, streamed.
 
 Servers differ in what they take. A parameter that one refuses (`temperature`, `stream_options`, a JSON schema …) is
 left out or put otherwise, the request sent again, and the parameter remembered as unsupported.

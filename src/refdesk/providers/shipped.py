@@ -1,4 +1,4 @@
-"""The shipped models: tokenizer, embedder, reader and judge, as int8 ONNX on the CPU, without torch or a download.
+"""The built-in models: tokenizer, embedder, reader and judge, as int8 ONNX on the CPU, without torch or downloads.
 
 Each pass reads one text, or one pair of them. A batch shares the ranges its activations are quantised by, so that what
 is computed of a text would depend on its neighbours (cosine down to .991 between batches of 1 and 8), and from 60

@@ -1,4 +1,4 @@
-"""What gives a vector for every token? The shipped embedder, or a ColBERT model in ONNX form from a folder."""
+"""Token vectors from the built-in embedder, or from a ColBERT model (ONNX) in a folder."""
 
 from __future__ import annotations
 

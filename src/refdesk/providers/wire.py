@@ -1,4 +1,4 @@
-"""How is a request sent to a provider, and what does its failure mean? The connection of all models and embeddings.
+"""Sends requests to model providers and interprets their failures; used for all models and embeddings.
 
 Every wait and every answer is bounded, redirects are not followed (the key would go along), and every failure is one
 sentence without the key.

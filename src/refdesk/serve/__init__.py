@@ -1,4 +1,4 @@
-"""The doors of a library, and what they share: the documents that come with Refdesk, which processes still run."""
+"""The interfaces of a library, and what they share: the example documents, and which processes are still running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well does a library answer questions whose answers are known? Read from JSONL, asked, compared, counted.
+"""Measures accuracy on questions with known answers: reads JSONL, asks, compares, counts.
 
     {"question": "How heavy is the anchor?", "answer": "350 kg", "document": "mooring.pdf", "page": 1}
     {"question": "Who painted the buoy?", "answer": null}

@@ -1,4 +1,4 @@
-"""How does an answer leave the program as a document? As Markdown, a page of HTML or DOCX, its sources below."""
+"""Exports an answer with its sources as Markdown, HTML or DOCX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a document fetched from an address on the web, without opening a door into the private network?
+"""Fetches a document from the web without giving access to the private network.
 
 Only http and https. A name is resolved once, every address it has is checked, and the connection is made to the
 address that was checked, so a name that points elsewhere a moment later changes nothing. Each redirect goes through the

@@ -1,4 +1,4 @@
-"""The library as tools for a model (Model Context Protocol): ask, search, list_documents, read_passage.
+"""The library as MCP tools: ask, search, list_documents, read_passage.
 
 Over stdio the caller is whoever started the program; over HTTP the one that the guard has let in (http/app.py). Loaded
 when needed: the SDK takes a second to import.

@@ -1,4 +1,4 @@
-"""How is an answer that quotes drawn? As running text, items of lists and rows of tables.
+"""Lays out a quoted answer as running text, list items and table rows.
 
 For eyes alone, in the page and in the terminal: the answer itself stays what the documents say, to the letter.
 """

@@ -1,4 +1,4 @@
-"""How do uploaded files become documents? As jobs in a table that every process sees; `worker.py` works them off.
+"""Turns uploaded files into jobs that every process can see; `worker.py` processes them.
 
     receive -> accept (from here on nothing is lost) -> pending -> processing -> ready, or failed with the reason
 

@@ -1,4 +1,4 @@
-"""Who adds what was uploaded? A thread of a server, one at a time; or any number of `refdesk worker`, on any machine.
+"""Processes uploads: in one thread of a server, or in any number of `refdesk worker` processes on any machine.
 
     waits -> taken under a lease -> added; or waits again, for longer each time; or is parked with the reason
 

@@ -1,4 +1,4 @@
-"""How is the library used? Volume, waiting, cache, cost, abstentions, failures, accuracy: counted from columns alone.
+"""Usage analytics: volume, latency, cache, cost, refusals, failures, accuracy, counted from columns only.
 
 What is not known (answers older than the columns, models without a price) is counted as unknown, never as nothing.
 """

@@ -1,4 +1,4 @@
-"""The tables of a document in SQL: a column of cells packs into numbers, texts and places."""
+"""Stores a document's tables in SQL: each column of cells is packed into numbers, texts and positions."""
 
 from __future__ import annotations
 

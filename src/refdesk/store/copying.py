@@ -1,4 +1,4 @@
-"""How does a library get from one database into another? Row by row, in order of their keys, compared afterwards.
+"""Copies a library from one database to another, row by row in key order, and compares them afterwards.
 
     SQLite -> PostgreSQL, PostgreSQL -> SQLite, PostgreSQL -> PostgreSQL
 

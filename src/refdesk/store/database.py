@@ -1,4 +1,4 @@
-"""Opens the database: one engine per library, SQLite in WAL mode or PostgreSQL, migrated when it is older."""
+"""Opens the database: one engine per library, SQLite in WAL mode or PostgreSQL, migrated if it is older."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the library's truth from SQL: documents, pages, chunks, vectors; and keeps the tables of documents."""
+"""Reads documents, pages, chunks and vectors from SQL, and stores the tables of documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which chunks name an entity, and what is said of two? Read from SQL, and in memory; rows go with their chunks."""
+"""The entity graph, in SQL and in memory: which chunks mention an entity, and how two entities are related."""
 
 from __future__ import annotations
 

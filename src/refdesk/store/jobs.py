@@ -1,4 +1,4 @@
-"""What is to be added, and by whom? One table of jobs that every process of a library sees, and the same in memory.
+"""The job queue: one table of jobs visible to every process of a library, and the same in memory.
 
     submit -> pending, free -> taken by a run -> processing -> ready, or failed with the reason; or cancelled
 

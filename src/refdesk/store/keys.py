@@ -1,4 +1,4 @@
-"""Keys in SQL: who may come in. A secret is shown once; what is stored cannot be turned back into it."""
+"""Access keys in SQL. A secret is shown once; only its hash is stored."""
 
 from __future__ import annotations
 

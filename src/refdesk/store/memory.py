@@ -1,4 +1,4 @@
-"""Documents, chunks and their writer in memory: plain, for one process. What a store is held to, and tests run on."""
+"""Documents, chunks and their writer in memory, for one process: the reference for other stores, used in tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations, answers, feedback, keys, sign-ins, settings and the cache in memory: plain, for one process."""
+"""Conversations, answers, feedback, keys, sign-ins, settings and the cache in memory, for one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is PostgreSQL's own? Opening it, reading through a pool, one writer among many machines, its errors in words.
+"""PostgreSQL specifics: opening it, reading through a pool, one writer among many machines, error messages.
 
 All that differs between SQLite and PostgreSQL stands here and in `database.py`; statements are written for both.
 """

@@ -1,4 +1,4 @@
-"""What is kept beside the documents? Answers and their traces, feedback, conversations, and a library's own settings.
+"""Records other than documents: answers and their traces, feedback, conversations, and the library's settings.
 
 Answers are written in the background, so that none waits for the disk. Settings are changed while programs run, and
 seen by each of them at its next question.

@@ -1,4 +1,4 @@
-"""The cache of answers in Redis, for the processes of many machines; while Redis is away, the one in SQL.
+"""The answer cache in Redis, shared by many machines; falls back to SQL while Redis is unavailable.
 
     TOKEN:a:NAMESPACE:DIGEST    an answer, with the moment it was given
     TOKEN:n:NAMESPACE       a stream of the namespace's questions with their vectors, which every process reads on in

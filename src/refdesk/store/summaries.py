@@ -1,4 +1,4 @@
-"""Summaries and the tree, in SQL and in memory; they go with the documents that they were made of."""
+"""Summaries and the tree, in SQL and in memory; deleted along with their documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one writer: how a document becomes visible, and how it goes, so that a kill at any point does no harm.
+"""The single writer: makes documents visible and removes them, safe to kill at any point.
 
     1. rows of the document, replaced ids put on the list of dropped ones, generation + 1   (transaction)
     2. within it, when many chunks are in SQL alone: all of them into the lexical index      (its own durable commit),

@@ -1,4 +1,4 @@
-"""Late interaction: the first hits again by how well each word of the question is met by a word of theirs.
+"""Late interaction: reranks the first hits by how well each word of the question matches a word of theirs.
 
 The token vectors are kept only where the owner wants them (`ingest.token_vectors`): they take 14 to 28 kB a chunk.
 """

@@ -1,4 +1,4 @@
-"""Evidence that leads on: a second search for what the first evidence names and the question does not.
+"""Multi-hop search: a second search for what the first results mention and the question does not.
 
 "Where was the director of Tide Mill born?" finds the film first. Its sentence names Ada Lund; what the passage does not
 say yet is "where" and "born". So "born Ada Lund" is searched for next, near the question and that sentence in meaning.

@@ -1,4 +1,4 @@
-"""Which chunks are worth reading in full, when everything is seen in short? A router reads every summary and chooses.
+"""Survey: a router reads the summary of every chunk and chooses which ones are read in full.
 
     summaries in scope → first cut by document, where they are too many → router → chosen in full, the others in short
 

@@ -1,4 +1,4 @@
-"""`refdesk keys`, `settings`, `doctor`, `serve` and `mcp`: looking after a library, and serving it."""
+"""`refdesk keys`, `settings`, `doctor`, `serve` and `mcp`: managing and serving a library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands do: each parses, calls the engine, prints. `main.py` lists them without importing this.
+"""The commands: each parses its arguments, calls the engine and prints. `main.py` lists them without importing this.
 
 Exit codes: 0 done, 1 something failed, 2 wrong usage, 3 not in the documents.
 

@@ -1,4 +1,4 @@
-"""`refdesk eval`: how well does this library answer questions whose answers are known?"""
+"""`refdesk eval`: measures accuracy on questions with known answers."""
 
 from __future__ import annotations
 

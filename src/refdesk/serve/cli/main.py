@@ -1,4 +1,4 @@
-"""The commands and what each is for. The rest of them, and the engine, is imported when one is called.
+"""The list of commands. Their code, and the engine, are imported when one is called.
 
 `refdesk --help` lists them in a fifth of a second; importing the engine takes half a second more.
 """

@@ -1,4 +1,4 @@
-"""How documents, hits and results look in a terminal; in a pipe each thing has a line of its own, however long."""
+"""How documents, hits and results are displayed in a terminal; in a pipe, one line each, however long."""
 
 from __future__ import annotations
 

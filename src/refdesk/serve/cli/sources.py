@@ -1,4 +1,4 @@
-"""`refdesk import`, `airtable`, `summarise` and `tree`: what comes from elsewhere, and what is made of documents."""
+"""`refdesk import`, `airtable`, `summarise` and `tree`: imports, and summaries of documents."""
 
 from __future__ import annotations
 

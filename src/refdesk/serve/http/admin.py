@@ -1,4 +1,4 @@
-"""Managing over HTTP: keys and sign-ins, settings, models, health and metrics."""
+"""Administration over HTTP: keys and sign-ins, settings, models, health and metrics."""
 
 from __future__ import annotations
 

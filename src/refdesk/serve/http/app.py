@@ -1,4 +1,4 @@
-"""What is the HTTP service made of? A list of routers, and three layers before them.
+"""The HTTP application: a list of routers behind three layers of middleware.
 
     Observe (id, log, figures, the last word)  →  Guard (who asks, how much)  →  the routes
 

@@ -1,4 +1,4 @@
-"""Asking over HTTP: questions, streams of events, searches, conversations, and the answers that were given."""
+"""Asking over HTTP: questions, event streams, searches, conversations and past answers."""
 
 from __future__ import annotations
 

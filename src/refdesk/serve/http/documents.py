@@ -1,4 +1,4 @@
-"""Documents over HTTP: uploaded, followed, listed, downloaded, renamed, moved, deleted; pages, tables and figures.
+"""Documents over HTTP: upload, progress, list, download, rename, move, delete; pages, tables and figures.
 
 Callers see the documents of their collections; for others they do not exist.
 """

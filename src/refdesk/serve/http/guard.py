@@ -1,4 +1,4 @@
-"""Who asks, and how much may they? A key or a sign-in becomes a `Caller`; what comes from another site is turned away.
+"""Authentication and limits: a key or sign-in becomes a `Caller`; requests from other sites are rejected.
 
 Everything needs a caller but `OPEN`. Routes ask for the library as the caller sees it (`Desk`).
 Without any key the library is open to the machine it runs on: the caller is `LOCAL`. Then a page of another site could

@@ -1,4 +1,4 @@
-"""What comes from elsewhere, and what is made of documents, over HTTP: imported chunks, and jobs in the background."""
+"""Imports and background jobs over HTTP."""
 
 from __future__ import annotations
 

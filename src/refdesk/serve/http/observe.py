@@ -1,4 +1,4 @@
-"""What happened to each request, and how is a failure said? An id, a line in the log, figures; one shape of errors.
+"""Request ids, logging and metrics, and the common format of errors.
 
     {"code": "not_found", "message": "there is no document 'x'", "stage": "", "retryable": false, "hint": "…",
      "request_id": "4f1c…"}

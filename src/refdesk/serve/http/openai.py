@@ -1,4 +1,4 @@
-"""OpenAI's interface: programs written for it ask the library without being changed.
+"""The OpenAI-compatible API: programs written for OpenAI can use the library unchanged.
 
 The last message of the user is the question, what was said before is the history. System messages are not heard: how
 an answer is written, checked and cited is the library's, and what a caller may read comes from the key alone. Markers

@@ -1,4 +1,4 @@
-"""What does /openapi.json say about a route? What it returns, an example of it, and how it may fail.
+"""What /openapi.json says about each route: its response, an example, and how it can fail.
 
 Types are in requests.py and responses.py. Routes say theirs with `returns`, not with FastAPI's `response_model`, which
 would build a validator for each at every start; here the components are made when the document is first asked for.

@@ -1,4 +1,4 @@
-"""What may be sent? Every request as a type, checked before a route sees it, and shown by OpenAPI with an example."""
+"""Every request as a type, validated before a route sees it and shown in OpenAPI with an example."""
 
 from __future__ import annotations
 

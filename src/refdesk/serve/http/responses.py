@@ -1,4 +1,4 @@
-"""What comes back? Every JSON response as a type: the engine's own values, and what routes put around them.
+"""Every JSON response as a type: the engine's own values, and what routes add to them.
 
 openapi.py makes the components of /openapi.json of these, and so the names and types of generated clients. Replies are
 written by orjson and never validated here; tests/test_http_openapi.py compares real replies with these types.

@@ -1,4 +1,4 @@
-"""The same in Redis, for API processes on any number of machines: counts of keys, and the answers being streamed.
+"""The same in Redis, for API processes on many machines: usage per key, and the answers being streamed.
 
     requests:KEY     a key's requests of this hour and the one before
     asking:KEY       its questions that are being answered, each with the process that answers it

@@ -1,4 +1,4 @@
-// How the library is used: volume, waiting, cache, cost, abstentions, accuracy.
+// How the library is used: volume, latency, cache, cost, refusals, accuracy.
 import { get } from "./api.js";
 import { columns, lanes } from "./charts.js";
 import { bones, emptyState, h, milliseconds, number, options, tell } from "./dom.js";

@@ -1,4 +1,4 @@
-// One answer as it stands: text, sources, how sure, what is missing, what to do with it.
+// One finished answer: text, sources, confidence, what is missing, and actions.
 import { send, url } from "./api.js";
 import { bindChip, bindChips, hideTip, markClaims, markersOf, place, sameQuotes, VERDICTS } from "./chips.js";
 import { dotted, h, icon, iconButton, isLost, milliseconds, tell, toast, trusted } from "./dom.js";

@@ -1,4 +1,4 @@
-// Several documents at once: chosen in the list, then moved or deleted together.
+// Selecting several documents in the list, to move or delete them together.
 import { send } from "./api.js";
 import { ask, byId, h, isSure, many } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// The library: collections as folders, documents with their status, and everything one does to them.
+// The library: collections as folders, documents with their status, and all actions on them.
 import { get, may, me, query, send, url } from "./api.js";
 import { askPlace, Choosing, placeField } from "./choosing.js";
 import { ask, askText, bones, byId, bytes, dotted, emptyState, failureState, h, icon, iconButton, isLost, isSure, many, needsPassword, number, options, redraw, retryWith, tell, titleOf, toast, when, whyOf } from "./dom.js";

@@ -1,4 +1,4 @@
-// What the documents name: an entity, what stands beside it, and the sentence that proves each.
+// Names in the documents: an entity, related names, and a sentence for each.
 import { failureOf, get, query } from "./api.js";
 import { bones, dotted, emptyState, h, many, s } from "./dom.js";
 import { openCitation } from "./viewer.js";

@@ -1,4 +1,4 @@
-// Keys: who may come in, as what, to which collections.
+// Access keys: who, with which role, for which collections.
 import { copy } from "./answer.js";
 import { get, send, url } from "./api.js";
 import { ask, failureState, h, icon, iconButton, isLost, isSure, options, redraw, tell, when } from "./dom.js";

@@ -1,4 +1,4 @@
-// Connecting a model: provider, address, key, the names it lists, a test. At the top of the settings.
+// Connecting a model: provider, address, key, model list, test. At the top of the settings.
 import { failureOf, get, send, url } from "./api.js";
 import { h, isLost, milliseconds, options, redraw, toast } from "./dom.js";
 

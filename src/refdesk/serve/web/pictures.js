@@ -1,4 +1,4 @@
-// Pictures that go with a question: chosen or pasted, made small, shown in the box, and sent for a model to look at.
+// Images attached to a question: chosen or pasted, scaled down, shown in the box, and sent to the model.
 import { h, iconButton, toast } from "./dom.js";
 
 const LONGEST = 1568; // pixels of a side: larger ones are made smaller by whoever looks at them

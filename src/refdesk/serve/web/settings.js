@@ -1,4 +1,4 @@
-// Every setting with its help, its default and a sign when it was changed; presets; models; keys.
+// Every setting with its help, default and a mark if it was changed; presets; models; keys.
 import { failureOf, get, may, send } from "./api.js";
 import { byId, calmly, emptyState, h, isLost, options, redraw, refocus, tell, toast } from "./dom.js";
 import { keysGroup } from "./keys.js";

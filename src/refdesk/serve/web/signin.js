@@ -1,4 +1,4 @@
-// Takes a key, gives a cookie, goes back to where one wanted to be.
+// Exchanges a key for a cookie and returns to the page the user wanted.
 import { failureOf, send } from "./api.js";
 
 const wrong = document.getElementById("wrong");

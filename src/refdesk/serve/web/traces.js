@@ -1,4 +1,4 @@
-// How one answer came about: its stages as a waterfall, with what went in and what came out.
+// The trace of an answer: its stages as a waterfall, with input and output.
 import { get, url } from "./api.js";
 import { showBody } from "./answer.js";
 import { bones, dotted, emptyState, h, milliseconds, when } from "./dom.js";

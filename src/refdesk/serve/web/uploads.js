@@ -1,4 +1,4 @@
-// Files on their way in: sent one after the other, then followed until they are ready or have failed.
+// Uploads: sent one after the other, then followed until they are ready or failed.
 import { failureOf, send, stream } from "./api.js";
 import { h, icon, iconButton, many, needsPassword, number, retryWith, say, tell, toast, whyOf } from "./dom.js";
 

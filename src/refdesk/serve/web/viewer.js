@@ -1,4 +1,4 @@
-// The page viewer: a document's pages with the quoted lines marked, citation after citation.
+// The page viewer: a document's pages with the quoted lines highlighted, citation by citation.
 import { failureOf, get, url } from "./api.js";
 import { bones, byId, failureState, h, icon, iconButton, say, titleOf } from "./dom.js";
 

@@ -1,5 +1,6 @@
-"""Entities have a key, by which all ways to write a name are found; relations have keys and the sentence that proves
-them. Both are read out of what is kept of each chunk.
+"""Adds keys to entities, so that all spellings of a name are found, and keys and a supporting sentence to relations.
+
+Both are derived from what is stored for each chunk.
 """
 
 from __future__ import annotations
