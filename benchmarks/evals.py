@@ -72,8 +72,8 @@ def page() -> str:
         "# Answer quality: measurements",
         "",
         f"{time.strftime('%Y-%m-%d')}, {machine()}. Command: `make eval` (for one part: `python -m benchmarks.evals"
-        " --only answers`; parts not run on that day are older). The data are not part of the project; the first lines of"
-        " each benchmark describe them and what was tuned on them. What did not help: [log.md](log.md).",
+        " --only answers`; parts not run on that day are older). The data are not part of the project; the first lines"
+        " of each benchmark describe them and what was tuned on them. What did not help: [log.md](log.md).",
     ]
     known = _sections(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else {}
     for name, heading in PARTS:

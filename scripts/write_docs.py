@@ -52,7 +52,7 @@ Settings can come from several places; later rows override earlier ones:
 |---|---|---|
 | generic environment variables | `RETRIEVAL_TOP_K=5`; see the list below | programs started with it |
 | `refdesk.toml` in the library folder | `[settings]`, then `"rag.top_k" = 5` | the library |
-| Refdesk's environment variables | `REFDESK_RAG_TOP_K=5`: the name in capitals, with `_` for dots | programs started with it |
+| environment variables | `REFDESK_RAG_TOP_K=5`: the name in capitals, with `_` for dots | programs started with it |
 | the library itself | `refdesk settings set rag.top_k 5` | the library; running programs use it immediately |
 | a program | `Refdesk(folder, settings={"rag.top_k": 5})`, `refdesk --set rag.top_k=5 …` | that run |
 | a call | `desk.search(text, settings={"rag.top_k": 5})` | one question |
@@ -83,7 +83,8 @@ PRESETS_HEAD = """\
 
 ## Presets
 
-`refdesk settings preset NAME` changes these settings and resets those of the other presets; only `balanced` resets `llm.enabled`.
+`refdesk settings preset NAME` changes these settings and resets those of the other presets; only `balanced` resets
+`llm.enabled`.
 
 | preset | sets |
 |---|---|

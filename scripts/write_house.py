@@ -117,8 +117,8 @@ MIDDLE = """\
 ```
 
 `ingest` and `ask` do not import each other, and neither do their stages. `store`, `index`, `files` and `providers`
-implement the ports independently of each other. `desk.py` is the composition root that connects them; `worker.py` is the
-one for worker processes, which must start without the database.
+implement the ports independently of each other. `desk.py` is the composition root that connects them; `worker.py` is
+the one for worker processes, which must start without the database.
 
 ## What imports what
 

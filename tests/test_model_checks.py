@@ -99,7 +99,7 @@ def test_a_wrong_model_never_stops_answering(server: Server, desk: Refdesk) -> N
     assert response.status_code == 200 and "350 kg" in answer["content"] and answer["model"] == "extractive"
     assert answer["notes"] == [
         "openai:gpt-4o cannot be used: openai needs an API key, and OPENAI_API_KEY is not set.",
-        next(note for note in answer["notes"] if note.startswith("nobody:x cannot be used: the provider")),
+        next(note for note in answer["notes"] if note.startswith("nobody:x cannot be used: unknown provider")),
     ]
     assert server.get("/api/me").json()["model"] is False
     assert {one.name for one in examine(desk) if not one.well} == {"model"}

@@ -375,9 +375,7 @@ class AdminDesk:
             raise UsageError(str(error), hint=error.hint) from error
         if not trial["answers"]:
             said = trial["reply"][:SHOWN_OF_REPLY] or "nothing"
-            raise UsageError(
-                f"{name} did not answer from the given passage: “{said}”", hint="try a larger model"
-            )
+            raise UsageError(f"{name} did not answer from the given passage: “{said}”", hint="try a larger model")
         return trial
 
     def disconnect_model(self, role: ModelRole = "answer") -> tuple[str, str]:
