@@ -350,7 +350,7 @@ def test_the_last_text_of_a_name_wins(desk: Refdesk) -> None:
         pytest.param(("a", 5), "a text needs a name and a text", id="a_number_is_no_text"),
         pytest.param({"name": "a"}, "a text needs a name and a text", id="no_text"),
         pytest.param({"name": "a", "text": "b", "colour": "red"}, "a text needs a name and a text", id="unknown_field"),
-        pytest.param({"name": "a", "text": "b", "format": "pdf"}, "cannot be of the format 'pdf'", id="format"),
+        pytest.param({"name": "a", "text": "b", "format": "pdf"}, "cannot have the format 'pdf'", id="format"),
         pytest.param({"name": "a", "text": "b", "date": "yesterday"}, "'yesterday' is not a date", id="date"),
         pytest.param({"name": "a", "text": "b", "metadata": 5}, "metadata must map", id="metadata"),
         pytest.param(

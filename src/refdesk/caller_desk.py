@@ -182,8 +182,8 @@ class CallerDesk(AdminDesk):
         # Many go in several steps. Who stands where another goes must be gone by then, also after a kill in between.
         found.sort(key=lambda document: len(document.collection), reverse=len(new) > len(old))
         moves = [Move(document.id, document.collection, new + document.collection[len(old) :]) for document in found]
-        for one in moves:
-            arguments.checked_collection(one.collection)  # the longest of them may have become too long
+        for move in moves:
+            arguments.checked_collection(move.collection)  # the longest of them may have become too long
         return self._moved(moves)
 
     def remove_collection(self, collection: str) -> list[Document]:
@@ -339,20 +339,20 @@ class CallerDesk(AdminDesk):
             return {"entity": None, "edges": [], "entities": entities}
         stated = reader.relations([key], scope, most)
         forms = [one for one in stated if one.predicate == SHORT_FOR]
-        keys = {key, *(entity_key(one.subject) for one in forms), *(entity_key(one.object) for one in forms)}
+        keys = {key, *(entity_key(form.subject) for form in forms), *(entity_key(form.object) for form in forms)}
         mentions = reader.mentions(keys, scope, READ_FOR_GRAPH)
-        ids = [*dict.fromkeys([*(one.chunk_id for one in stated), *(one.chunk_id for one in mentions)])]
+        ids = [*dict.fromkeys([*(one.chunk_id for one in stated), *(mention.chunk_id for mention in mentions)])]
         read = reader.chunks(ids)
         if not read:
             raise NotFound(f"no document mentions '{entity}'", hint="search for it instead")
         edges = beside(keys, [chunk for chunk, _ in read.values()], stated, most)
-        names = [*dict.fromkeys(one.name for one in mentions)] or [entity]
+        names = [*dict.fromkeys(mention.name for mention in mentions)] or [entity]
         return {
             "entity": {"key": key, "name": names[0], "names": names, "chunks": len(read)},
             "edges": [
-                {"key": one.key, "name": one.name, "says": one.says, "count": one.count}
-                | {"citation": self._proof(number, one, read[one.chunk.id][1])}
-                for number, one in enumerate(edges, 1)
+                {"key": edge.key, "name": edge.name, "says": edge.says, "count": edge.count}
+                | {"citation": self._proof(number, edge, read[edge.chunk.id][1])}
+                for number, edge in enumerate(edges, 1)
             ],
             "entities": entities,
         }

@@ -121,7 +121,7 @@ class Config:
         named = entered.base_url or env.get(provider.base_url_variable, "").strip()
         named = named or (env.get("LLM_BASE_URL", "").strip() if is_common else "")
         variables = (*provider.key_variables, "LLM_API_KEY") if is_common else provider.key_variables
-        variable = next((one for one in variables if env.get(one, "").strip()), "")
+        variable = next((variable for variable in variables if env.get(variable, "").strip()), "")
         key = env.get(variable, "").strip()
         if entered.api_key or entered.base_url:
             variable, key = IN_SETTINGS, entered.api_key
@@ -183,7 +183,7 @@ def load_config(
         redis_url=env.get("REFDESK_REDIS_URL", "").strip(),
         files_url=env.get("REFDESK_FILES_URL", "").strip(),
         settings=table.get("settings", {}),
-        environment_settings=_given(env, {variable_of(one.name): one.name for one in specs()}),
+        environment_settings=_given(env, {variable_of(spec.name): spec.name for spec in specs()}),
         common_settings=_given(env, _COMMON_NAMES),
         common_provider=provider,
         environment=environment,
@@ -251,7 +251,7 @@ def _common_model(env: Mapping[str, str]) -> str:
     if model.partition(":")[0] in PROVIDERS and model.partition(":")[2]:
         return model
     if address:
-        known = (one.name for one in PROVIDERS.values() if one.base_url == address)
+        known = (provider.name for provider in PROVIDERS.values() if provider.base_url == address)
         return f"{next(known, 'openai')}:{model}"
     return f"{_COMMON_PROVIDER}:{model}" if env.get("LLM_API_KEY", "").strip() else ""
 

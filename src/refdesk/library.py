@@ -145,10 +145,10 @@ class LibraryReader:
         lexical = self._index.lexical_scores(repeated_terms(text, self.languages), ids) if ids else {}
         cosines = self._index.cosines(vector, ids) if ids else {}
         return {
-            one.chunk.id: replace(
-                one, lexical_score=lexical.get(one.chunk.id, 0.0), cosine=cosines.get(one.chunk.id, 0.0)
+            hit.chunk.id: replace(
+                hit, lexical_score=lexical.get(hit.chunk.id, 0.0), cosine=cosines.get(hit.chunk.id, 0.0)
             )
-            for one in hits
+            for hit in hits
         }
 
     def documents(self, scope: Scope) -> tuple[Document, ...]:
@@ -317,12 +317,20 @@ class LibraryReader:
     def summary_cosines(self, some: Sequence[ChunkSummary], vector: NDArray[np.float32]) -> NDArray[np.float32]:
         """How near each of these summaries is; of a model's also the questions that it wrote beside it."""
         space, generation = self._embedder.name, self.generation()
-        documents = [one for one in self.documents(Scope()) if one.id in {own.document_id for own in some}]
+        documents = [
+            document for document in self.documents(Scope()) if document.id in {own.document_id for own in some}
+        ]
         written = self._summaries.written(documents, generation, space)
         missing = [one.chunk_id for one in some if not one.is_written and one.chunk_id not in self._summaries.vectors]
         if missing:
             rows, chunks = self.sentence_vectors(missing), self._chunks.hydrate(missing, generation)
-            self._summaries.keep({one: own_sentences(chunks[one][0], rows[one]) for one in rows if one in chunks})
+            self._summaries.keep(
+                {
+                    chunk_id: own_sentences(chunks[chunk_id][0], rows[chunk_id])
+                    for chunk_id in rows
+                    if chunk_id in chunks
+                }
+            )
         known = self._summaries.vectors
         found = np.full(len(some), -1.0, dtype=np.float32)
         for place, one in enumerate(some):

@@ -69,7 +69,8 @@ def prepared_rows(files: Sequence[FoundFile], collection: str, setup: Setup, con
     if not files:
         return
     rows = [
-        {"path": str(one.path), "name": one.name, "collection": collection, "modified": one.modified} for one in files
+        {"path": str(file.path), "name": file.name, "collection": collection, "modified": file.modified}
+        for file in files
     ]
     found = ray.data.from_items(rows, override_num_blocks=min(len(rows), 4 * concurrency))
     mapped = found.map(Prepare, fn_constructor_args=(setup,), concurrency=concurrency)

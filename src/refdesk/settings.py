@@ -524,7 +524,7 @@ LABELS = "serve.labels"
 def labels_by_collection(text: str) -> Mapping[str, str]:
     """`"finance/2024=Finance 2024, hr=People"` -> the name that is shown for each of these collections."""
     found = {}
-    for pair in filter(None, (one.strip() for one in text.split(","))):
+    for pair in filter(None, (part.strip() for part in text.split(","))):
         path, _, label = (one.strip() for one in pair.partition("="))
         if not path or not label:
             raise UsageError(

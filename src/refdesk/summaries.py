@@ -164,14 +164,14 @@ class Summaries:
     ) -> Mapping[str, Mapping[int, WrittenSummary]]:
         """What models wrote of these documents, by id and sequence number."""
         kept = self._current(documents, generation, space).written
-        return {one.id: kept[one.id] for one in documents if one.id in kept}
+        return {document.id: kept[document.id] for document in documents if document.id in kept}
 
     def nodes(self, documents: Sequence[Document], level: int, generation: int, space: str) -> list[TreeNode]:
         """The documents' nodes of a level; of clusters those that hold no other document."""
         kept = self._current((), generation, space)
         if level not in kept.nodes:
             kept.nodes[level] = self._store.nodes(space, level)
-        seen = {one.id for one in documents}
+        seen = {document.id for document in documents}
         if level == CLUSTER:
             return [node for node in kept.nodes[level] if seen.issuperset(node.members)]
         return [node for node in kept.nodes[level] if node.document_id in seen]
@@ -192,7 +192,9 @@ class Summaries:
                 # Those of documents that are gone are let go when they are the greater part of what is kept.
                 is_mostly_gone = len(kept.documents) > SPARE + 2 * len(documents) > SPARE
                 kept = _Kept(generation, {} if is_mostly_gone else kept.documents, self._store.written(space))
-            stale = [one for one in documents if kept.documents.get(one.id, ("",))[0] != one.updated_at]
+            stale = [
+                document for document in documents if kept.documents.get(document.id, ("",))[0] != document.updated_at
+            ]
             if stale:
                 read = self._store.chunk_summaries([one.id for one in stale])
                 new = {one.id: (one.updated_at, read.get(one.id, ())) for one in stale}
@@ -209,7 +211,7 @@ def _is_seen(one: ChunkSummary, scope: Scope) -> bool:
 
 def own_sentences(chunk: Chunk, rows: NDArray[np.int8]) -> NDArray[np.float16]:
     """The vector of a summary that is made of a chunk's own sentences: the mean of theirs; of all where none is."""
-    texts = [" ".join(chunk.text[one.start : one.end].split()) for one in chunk.sentences]
+    texts = [" ".join(chunk.text[sentence.start : sentence.end].split()) for sentence in chunk.sentences]
     held = [place for place, text in enumerate(texts[: len(rows)]) if text and text[:BEGINNING] in chunk.summary]
     mean: NDArray[np.float32] = (rows[held] if held else rows).astype(np.float32).mean(axis=0)
     unit: NDArray[np.float16] = (mean / max(float(np.linalg.norm(mean)), 1e-6)).astype(np.float16)

@@ -341,7 +341,7 @@ def title_lines(lines: Sequence[str]) -> frozenset[int]:
         is_alone = number == 0 or not lines[number - 1].strip()
         if not 0 < len(words) <= _TITLE_WORDS or re.search(r"\d|[.!?;,…。]\s*$", line) or "|" in line:
             continue
-        if not any(one.strip() for one in lines[number + 1 :]):
+        if not any(line.strip() for line in lines[number + 1 :]):
             continue
         if _DECORATED.match(line) and words[0][0].isupper():
             decorated.add(number)

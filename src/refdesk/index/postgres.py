@@ -178,7 +178,7 @@ class PostgresIndex:
         count, mean, _, _ = self._corpus
         weights = term_weights(terms)
         postings = {term: one for term, one in self._read(list(weights)).items() if len(one)}
-        scores = np.zeros(max((int(one["id"].max()) for one in postings.values()), default=0) + 1, np.float32)
+        scores = np.zeros(max((int(posting["id"].max()) for posting in postings.values()), default=0) + 1, np.float32)
         lengths = (K1 * (1 - B + B * LENGTHS / mean)).astype(np.float32) if mean else np.ones(256, np.float32)
         for term, one in postings.items():
             idf = np.float32(weights[term] * inverse_frequency(count, len(one)) * (K1 + 1))
@@ -360,10 +360,10 @@ class PostgresIndex:
         if entries:
             if entries[-1].chunk_id > LAST_NUMBER:
                 raise LibraryError("this library has more chunk numbers than PostgreSQL's index supports")
-            missing = [one.chunk_id for one in entries if one.chunk_id not in vectors]
+            missing = [entry.chunk_id for entry in entries if entry.chunk_id not in vectors]
             vectors = {**vectors, **self._chunks.vectors_of(self._embedder.name, missing)} if missing else vectors
-            lengths = [len(one.terms) for one in entries]
-            table = chunk_rows([one.chunk_id for one in entries], lengths, vectors)
+            lengths = [len(entry.terms) for entry in entries]
+            table = chunk_rows([entry.chunk_id for entry in entries], lengths, vectors)
             copy_rows(connection, f"search_{number}_chunks (chunk_id, length, vector)", [table])
             made = f"INSERT INTO search_{number}_segments (chunks) VALUES ({len(entries)}) RETURNING number"
             segment = int(run(made).scalar_one())

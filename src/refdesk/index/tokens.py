@@ -82,13 +82,13 @@ class TokenIndex:
     def scores(self, text: str, chunk_ids: Sequence[int]) -> dict[int, float]:
         """How near the nearest token is, in the mean over the question's tokens weighted by their rarity (MaxSim)."""
         kept = self._current()
-        if kept is None or not any(one in kept.places for one in chunk_ids):
+        if kept is None or not any(chunk_id in kept.places for chunk_id in chunk_ids):
             return {}
         embedder = self._embedder()
         ids, states = embedder.query_tokens(text)
         asked = reduced(states, kept.projection)
         rare = math.log(1.0 + 2.0 * len(kept.places))
-        weights = np.array([kept.weights.get(int(one), rare) for one in ids], dtype=np.float32)
+        weights = np.array([kept.weights.get(int(token_id), rare) for token_id in ids], dtype=np.float32)
         weights /= float(weights.sum()) or 1.0
         sharpness = 1 if embedder.is_trained else SHARPNESS
         found = {}
@@ -177,7 +177,7 @@ class TokenIndex:
     def _newest(self) -> Path | None:
         if self._folder is None or not self._folder.is_dir():
             return None
-        found = [one for one in self._folder.glob("tokens-*") if one.name.rpartition("-")[2].isdigit()]
+        found = [path for path in self._folder.glob("tokens-*") if path.name.rpartition("-")[2].isdigit()]
         return max(found, key=lambda one: int(one.name.rpartition("-")[2]), default=None)
 
     def _current(self) -> Kept | None:

@@ -56,7 +56,7 @@ class AirtableSource:
 
     def read_until(self, documents: Sequence[Document]) -> str:
         """The moment after which changes are to be read; "" before the first time."""
-        return max((one.metadata.get(SYNCED, "") for one in documents), default="")
+        return max((document.metadata.get(SYNCED, "") for document in documents), default="")
 
     def documents(self, since: str = "") -> list[ImportedDocument]:
         """All documents of the table; with `since`, whole ones of which some record was changed after it."""
@@ -96,5 +96,5 @@ class AirtableSource:
 
 
 def _renumbered(document: ImportedDocument) -> ImportedDocument:
-    chunks = tuple(replace(one, sequence=number) for number, one in enumerate(document.chunks, 1))
+    chunks = tuple(replace(chunk, sequence=number) for number, chunk in enumerate(document.chunks, 1))
     return replace(document, chunks=chunks)

@@ -183,7 +183,9 @@ class Background:
         for collection, ids in by_collection.items():
             if len(ids) > 1 and (is_new or held.get(collection, set()) != set(ids)):
                 self._check()
-                ports.summaries.put_clusters(collection, space, clusters_of(collection, [nodes[one] for one in ids]))
+                ports.summaries.put_clusters(
+                    collection, space, clusters_of(collection, [nodes[node_id] for node_id in ids])
+                )
 
     # summaries by a model
 
@@ -208,7 +210,7 @@ class Background:
         ports, summariser = self._ports, TreeSummariser(_summariser(self._ports), self._ports.embedder)
         documents = ports.documents.documents(_scope(job), "ready")
         every = {document.id: _nodes(ports, document) for document in documents}
-        left = [one for one in documents if any(not node.model for node in every[one.id])]
+        left = [document for document in documents if any(not node.model for node in every[document.id])]
         job = self._progress(_begun(job, sum(len(every[one.id]) for one in left)), is_last=True)
         try:
             for document in left:

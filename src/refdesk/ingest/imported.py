@@ -58,7 +58,10 @@ class ImportedDocument:
 
     @property
     def content_hash(self) -> str:
-        said = [[one.sequence, one.text, one.kind, one.summary, one.heading_path, one.page] for one in self.chunks]
+        said = [
+            [chunk.sequence, chunk.text, chunk.kind, chunk.summary, chunk.heading_path, chunk.page]
+            for chunk in self.chunks
+        ]
         return hash_bytes(json.dumps([self.name, said]).encode("utf-8", "replace"))
 
 
@@ -128,7 +131,7 @@ def _path(value: object) -> tuple[str, ...]:
         parts = [_text(one) for one in value]
     else:
         said = _text(value)
-        mark = next((one for one in PATH_MARKS if one in said), PATH_MARKS[0])
+        mark = next((mark for mark in PATH_MARKS if mark in said), PATH_MARKS[0])
         parts = said.split(mark)
     return tuple(" ".join(part.split()) for part in parts if part.strip())
 
@@ -147,13 +150,13 @@ def by_document(chunks: Iterable[ImportedChunk], metadata: Mapping[str, str]) ->
 def prepared(found: ImportedDocument, document: Document, count_tokens: CountTokens) -> Prepared:
     """All that is stored of a document, but for its vectors: its chunks as they came."""
     title = document.title or readable_name(found.name) or found.name
-    text = BETWEEN.join(one.text for one in found.chunks)
+    text = BETWEEN.join(chunk.text for chunk in found.chunks)
     language = detect_language(text)
     chunks: list[Chunk] = []
     start = 0
-    contexts = [" › ".join((title, *(part for part in one.heading_path if part != title))) for one in found.chunks]
+    contexts = [" › ".join((title, *(part for part in chunk.heading_path if part != title))) for chunk in found.chunks]
     tokens = count_tokens([f"{context}\n{one.text}" for context, one in zip(contexts, found.chunks, strict=True)])
-    first = min(one.sequence for one in found.chunks)
+    first = min(chunk.sequence for chunk in found.chunks)
     shift = max(0, 1 - first)  # numbers begin with 1
     for one, context, count in zip(found.chunks, contexts, tokens, strict=True):
         end = len(one.text)
@@ -229,5 +232,7 @@ class Importer:
     def remove_missing(self, mark: tuple[str, str], collection: str, kept: set[str]) -> list[Added]:
         """Documents that carry this metadata and that the source has no more."""
         scope = Scope(collections=(collection,), metadata=(mark,))
-        gone = [one for one in self._documents.documents(scope) if one.metadata.get("doc_id", "") not in kept]
+        gone = [
+            document for document in self._documents.documents(scope) if document.metadata.get("doc_id", "") not in kept
+        ]
         return [Added(one.name, "removed", one) for one in self._writer.remove(gone)] if gone else []

@@ -120,7 +120,7 @@ class Summariser:
     def _embedded(self, found: Mapping[int, tuple[str, tuple[str, ...]]]) -> list[WrittenSummary]:
         written = []
         for sequence, (text, questions) in sorted(found.items()):
-            rows = np.stack([self._embedder.embed_query(one) for one in (text, *questions)])
+            rows = np.stack([self._embedder.embed_query(question) for question in (text, *questions)])
             scaled = np.clip(np.rint(rows * 127.0), -127, 127).astype(np.int8)
             written.append(WrittenSummary(sequence, text, questions, scaled, self._model.name))
         return written
@@ -155,4 +155,4 @@ def usable(said: str, chunks: Sequence[Chunk]) -> dict[int, tuple[str, tuple[str
 
 def _questions(listed: object) -> tuple[str, ...]:
     texts = [" ".join(one.split()) for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
-    return tuple(dict.fromkeys(one for one in texts if 0 < len(one) <= LONGEST_QUESTION))[:MOST_QUESTIONS]
+    return tuple(dict.fromkeys(text for text in texts if 0 < len(text) <= LONGEST_QUESTION))[:MOST_QUESTIONS]

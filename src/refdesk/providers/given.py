@@ -135,7 +135,7 @@ class GivenEmbedder:
         found = []
         for chunk in chunks:
             whole = f"{chunk.context}\n{chunk.text}" if chunk.context else chunk.text
-            rows = self._vectors([whole, *(chunk.text[one.start : one.end] for one in chunk.sentences)])
+            rows = self._vectors([whole, *(chunk.text[sentence.start : sentence.end] for sentence in chunk.sentences)])
             found.append(Embedded(rows[0], np.rint(rows[1:] * 127).astype(np.int8)))
         return found
 

@@ -95,7 +95,7 @@ def insert_tables(connection: Connection, document_key: int, found: Sequence[Sto
         values = {name: getattr(table, name) for name in PLAIN}
         heads = orjson.dumps([[head.path, *head.measure] for head in table.heads])
         (table_id,) = _TABLE.run(connection, document_key=document_key, heads=heads, **values).fetchone()
-        rows += [{"table_id": table_id, "column": n} | pack_column(one) for n, one in enumerate(table.columns)]
+        rows += [{"table_id": table_id, "column": n} | pack_column(column) for n, column in enumerate(table.columns)]
     _COLUMN.run_many(connection, rows)
 
 

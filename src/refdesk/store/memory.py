@@ -398,14 +398,14 @@ class MemoryWriter:
 
     def _keep_tables(self, row: _Row, tables: Sequence[StoredTable]) -> None:
         first = self._documents.next_table
-        row.tables = [replace(one, id=first + at, document_id=row.document.id) for at, one in enumerate(tables)]
+        row.tables = [replace(table, id=first + at, document_id=row.document.id) for at, table in enumerate(tables)]
         self._documents.next_table += len(row.tables)
 
     def _number(self, row: _Row, chunks: Sequence[Chunk]) -> None:
         """New ids for its chunks: whoever holds old ones does not find them."""
         gone = [(chunk.id, chunk.id) for chunk in row.chunks]
         document, first = row.document, self._documents.next_chunk
-        row.chunks = [replace(one, id=first + place, document_id=document.id) for place, one in enumerate(chunks)]
+        row.chunks = [replace(chunk, id=first + place, document_id=document.id) for place, chunk in enumerate(chunks)]
         self._documents.next_chunk += len(chunks)
         self._index.write(lexical_entries(document, row.chunks, first), gone)
 

@@ -407,9 +407,9 @@ class SqlConversations:
 
 def answered(messages: Sequence[Message]) -> list[Turn]:
     """Without a question whose answer was stopped before its first word: nothing was said to it."""
-    silent = {place for place, one in enumerate(messages) if one.role == "assistant" and not one.content}
+    silent = {place for place, message in enumerate(messages) if message.role == "assistant" and not message.content}
     silent |= {place - 1 for place in silent}
-    return [Turn(one.role, one.content) for place, one in enumerate(messages) if place not in silent]
+    return [Turn(message.role, message.content) for place, message in enumerate(messages) if place not in silent]
 
 
 def check_turns(turns: Sequence[Turn]) -> None:

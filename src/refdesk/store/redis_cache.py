@@ -162,7 +162,7 @@ class RedisCache:
             return known.near_questions.stack()
 
     def _held(self) -> int:
-        return sum(len(one.near_questions.entries) or 1 for one in self._namespaces.values())
+        return sum(len(namespace.near_questions.entries) or 1 for namespace in self._namespaces.values())
 
     def _key(self, *parts: str) -> str:
         return self._base() + ":".join(parts)

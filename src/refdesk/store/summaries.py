@@ -91,7 +91,7 @@ class SqlSummaries:
             if key is None:
                 return False
             connection.execute(delete(tree_nodes).where(tree_nodes.c.document_key == key))
-            rows = [_pack_node(one, space) | {"document_key": key} for one in nodes]
+            rows = [_pack_node(node, space) | {"document_key": key} for node in nodes]
             if rows:
                 connection.execute(insert(tree_nodes), rows)
             bump(connection, "generation")
@@ -164,7 +164,7 @@ def _pack_node(node: TreeNode, space: str) -> dict[str, Any]:
         "collection": node.collection,
         "title": storable(node.title),
         "text": storable(node.text),
-        "proofs": orjson.dumps([list(one) for one in node.proofs]).decode(),
+        "proofs": orjson.dumps([list(proof) for proof in node.proofs]).decode(),
         "first_sequence": node.sequences[0],
         "last_sequence": node.sequences[1],
         "vector": pack_vector(node.vector),
@@ -178,7 +178,7 @@ def _node(row: Any, members: tuple[str, ...]) -> TreeNode:
         level=row.level,
         title=row.title,
         text=row.text,
-        proofs=tuple(Proof(*one) for one in orjson.loads(row.proofs)),
+        proofs=tuple(Proof(*proof) for proof in orjson.loads(row.proofs)),
         vector=vector,
         document_id=row.document or "",
         sequences=(row.first_sequence, row.last_sequence),
@@ -241,15 +241,15 @@ class MemorySummaries:
     def put_nodes(self, document: Document, space: str, nodes: Sequence[TreeNode]) -> bool:
         held = self._place(document, space)
         if held is not None:
-            held.nodes = [self._numbered(one) for one in nodes]
+            held.nodes = [self._numbered(node) for node in nodes]
             self._documents.generation += 1
         return held is not None
 
     def put_clusters(self, collection: str, space: str, nodes: Sequence[TreeNode]) -> None:
         self._current(space, None)
-        self._clusters = [one for one in self._clusters if one[1].collection != collection]
+        self._clusters = [cluster for cluster in self._clusters if cluster[1].collection != collection]
         for node in nodes:
-            content = {one: self._ready(one) for one in node.members}
+            content = {member: self._ready(member) for member in node.members}
             if all(there is not None and there.collection == collection for there in content.values()):
                 hashes = {one: there.content_hash for one, there in content.items() if there is not None}
                 self._clusters.append((space, self._numbered(replace(node, collection=collection)), hashes))

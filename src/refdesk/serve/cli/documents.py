@@ -129,9 +129,9 @@ def list_models(
         known = {provider["name"]: provider for provider in state["providers"]}
         rows = table("role", "model", "address", "key")
         for role, names in state["roles"].items():
-            for place, one in enumerate(names):
-                access = known.get(one.partition(":")[0], {"base_url": "", "key": ""})
-                rows.add_row("fallback" if place else role, escape(one), escape(access["base_url"]), access["key"])
+            for place, name in enumerate(names):
+                access = known.get(name.partition(":")[0], {"base_url": "", "key": ""})
+                rows.add_row("fallback" if place else role, escape(name), escape(access["base_url"]), access["key"])
         out.print(rows)
     for problem in state["problems"]:
         messages.print(escape(problem))

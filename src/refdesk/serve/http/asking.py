@@ -279,8 +279,8 @@ def answer_shape(answer: Answer, label: Callable[[str], str]) -> dict[str, Any]:
     `label` gives the name that is shown for a collection.
     """
     own = answer.to_dict()
-    own["citations"] = [citation_shape(one) for one in answer.citations]
-    own["sources"] = [one for source in own["sources"] for one in _chunks(source, own["citations"])]
+    own["citations"] = [citation_shape(citation) for citation in answer.citations]
+    own["sources"] = [chunk for source in own["sources"] for chunk in _chunks(source, own["citations"])]
     own["metrics"] = _metrics(answer)
     own["confidence"]["label"] = answer.confidence.level.capitalize()
     return own | {
@@ -326,9 +326,9 @@ def _around(boxes: tuple[Box, ...]) -> dict[str, float] | None:
 def _chunks(source: dict[str, Any], citations: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """An entry for each chunk of a document that is cited, as seeds 000 and 001 have it; one for a document without."""
     cited: dict[int, list[dict[str, Any]]] = {}
-    for one in citations:
-        if one["document_id"] == source["document_id"]:
-            cited.setdefault(one["chunk_id"], []).append(one)
+    for citation in citations:
+        if citation["document_id"] == source["document_id"]:
+            cited.setdefault(citation["chunk_id"], []).append(citation)
     return [
         source
         | {name: own[0][name] for name in CHUNK}

@@ -238,9 +238,9 @@ def in_words(errors: Sequence[Any], body: Any = None) -> str:
     if errors[0]["type"] == "json_invalid":
         return "the body is not JSON"
     fields: dict[Any, list[tuple[tuple[Any, ...], Any]]] = {}
-    for one in errors:
-        place = _place(one, body)
-        fields.setdefault(place[:2], []).append((place, one))
+    for error in errors:
+        place = _place(error, body)
+        fields.setdefault(place[:2], []).append((place, error))
     first = next(iter(fields.values()))
     deepest = max(first, key=lambda pair: len(pair[0]))[0]  # of a wrong item in a list, the item
     expected = _expected([one for place, one in first if place == deepest])

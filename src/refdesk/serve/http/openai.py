@@ -78,7 +78,7 @@ async def completions(request: Request, service: Serving, desk: Desk, body: Comp
 
 def asked(body: CompletionRequest, desk: CallerDesk) -> tuple[str, dict[str, Any]]:
     """The question and the options of `desk.ask`."""
-    last = max(place for place, one in enumerate(body.messages) if one.role == "user")
+    last = max(place for place, message in enumerate(body.messages) if message.role == "user")
     before = body.messages[:last]
     history = [
         (chat_message.role, chat_message.text)

@@ -49,7 +49,7 @@ def _read_relations(connection: sa.Connection) -> None:
     insert = sa.text(f"INSERT INTO relations ({', '.join(columns)}) VALUES (:{', :'.join(columns)})")
     last = 0
     while rows := connection.execute(some, {"last": last, "most": AT_ONCE}).all():
-        if found := [one for row in rows for one in _relations(*row)]:
+        if found := [relation for row in rows for relation in _relations(*row)]:
             connection.execute(insert, found)
         last = rows[-1][0]
 
