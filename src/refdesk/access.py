@@ -374,8 +374,8 @@ class AdminDesk:
         except ProviderError as error:
             raise UsageError(str(error), hint=error.hint) from error
         if not trial["answers"]:
-            said = trial["reply"][:SHOWN_OF_REPLY] or "nothing"
-            raise UsageError(f"{name} did not answer from the given passage: “{said}”", hint="try a larger model")
+            reply = trial["reply"][:SHOWN_OF_REPLY] or "nothing"
+            raise UsageError(f"{name} did not answer from the given passage: “{reply}”", hint="try a larger model")
         return trial
 
     def disconnect_model(self, role: ModelRole = "answer") -> tuple[str, str]:

@@ -169,8 +169,8 @@ class Plan:
 
     @property
     def sizes(self) -> dict[str, Any]:
-        own = {"strategy": self.strategy, "k": self.k, "candidates": self.candidates}
-        return own | ({"engines": list(self.engines)} if self.engines else {})
+        fields = {"strategy": self.strategy, "k": self.k, "candidates": self.candidates}
+        return fields | ({"engines": list(self.engines)} if self.engines else {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,8 +261,8 @@ class Citation:
     support_score: float = 0.0  # how well it proves what cites it; 0 before the answer is written
 
     def to_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in self.__slots__}
-        return own | {"heading_path": list(self.heading_path), "boxes": [box.to_dict() for box in self.boxes]}
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return fields | {"heading_path": list(self.heading_path), "boxes": [box.to_dict() for box in self.boxes]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,16 +440,17 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         # Written out: `dataclasses.asdict` copies every value, and takes as long as the rest of a cached answer.
-        own = _fields(self)
+        made = _fields(self)
         for name in ("claims", "sources", "related_documents", "failed_models"):
-            own[name] = [_fields(entry) for entry in own[name]]
-        own["figures"] = [
+            made[name] = [_fields(entry) for entry in made[name]]
+        made["figures"] = [
             _fields(figure) | {"cells": [_fields(cell) for cell in figure.cells]} for figure in self.figures
         ]
         for name in ("confidence", "verification", "usage"):
-            own[name] = _fields(own[name])
-        own["sufficiency"] = _fields(self.sufficiency) | {"conflicts": [_fields(o) for o in self.sufficiency.conflicts]}
-        return own | {"citations": [citation.to_dict() for citation in self.citations], "metrics": dict(self.metrics)}
+            made[name] = _fields(made[name])
+        conflicts = [_fields(conflict) for conflict in self.sufficiency.conflicts]
+        made["sufficiency"] = _fields(self.sufficiency) | {"conflicts": conflicts}
+        return made | {"citations": [citation.to_dict() for citation in self.citations], "metrics": dict(self.metrics)}
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -518,7 +519,7 @@ def _sound(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, Mapping):
-        return {_sound(name): _sound(one) for name, one in value.items()}
+        return {_sound(name): _sound(item) for name, item in value.items()}
     return [_sound(element) for element in value] if isinstance(value, list | tuple) else value
 
 

@@ -91,14 +91,16 @@ class CallerDesk(AdminDesk):
         """The checked name of a collection that holds documents, for who may read all of it."""
         place = arguments.checked_collection(name)
         known = self.collections() if self.caller.may("read", place) else []
-        if not any(f"{one}/".startswith(f"{place}/") for one, _ in known):
+        if not any(f"{name}/".startswith(f"{place}/") for name, _ in known):
             raise NotFound(f"there is no collection '{place}'")
         return place
 
     def place_for(self, collection: str = "") -> str:
         """Where new documents go: where the caller says, else the one collection of his key, else the default one."""
-        own = self.caller.collections or ()
-        chosen = arguments.checked_collection(collection.strip() or (own[0] if len(own) == 1 else DEFAULT_COLLECTION))
+        allowed = self.caller.collections or ()
+        chosen = arguments.checked_collection(
+            collection.strip() or (allowed[0] if len(allowed) == 1 else DEFAULT_COLLECTION)
+        )
         self.require("add", chosen)
         return chosen
 
@@ -334,14 +336,16 @@ class CallerDesk(AdminDesk):
         scope, reader = self.scope(collection), self.parts.reader
         key = entity_key(entity)
         listed = reader.entities_beginning(key, scope, most)
-        entities = [{"key": one, "name": name, "chunks": count} for one, name, count in listed]
+        entities = [{"key": entity_key, "name": name, "chunks": count} for entity_key, name, count in listed]
         if not key:
             return {"entity": None, "edges": [], "entities": entities}
         stated = reader.relations([key], scope, most)
-        forms = [one for one in stated if one.predicate == SHORT_FOR]
+        forms = [relation for relation in stated if relation.predicate == SHORT_FOR]
         keys = {key, *(entity_key(form.subject) for form in forms), *(entity_key(form.object) for form in forms)}
         mentions = reader.mentions(keys, scope, READ_FOR_GRAPH)
-        ids = [*dict.fromkeys([*(one.chunk_id for one in stated), *(mention.chunk_id for mention in mentions)])]
+        ids = [
+            *dict.fromkeys([*(relation.chunk_id for relation in stated), *(mention.chunk_id for mention in mentions)])
+        ]
         read = reader.chunks(ids)
         if not read:
             raise NotFound(f"no document mentions '{entity}'", hint="search for it instead")

@@ -209,8 +209,12 @@ def variable_of(setting: str) -> str:
 
 def _given(env: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
     """What the environment says of settings; the models of the roles are read by themselves."""
-    own = set(_MODELS.values())
-    return {setting: env[one].strip() for one, setting in names.items() if one not in own and env.get(one, "").strip()}
+    model_variables = set(_MODELS.values())
+    return {
+        setting: env[variable].strip()
+        for variable, setting in names.items()
+        if variable not in model_variables and env.get(variable, "").strip()
+    }
 
 
 def initial_settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
@@ -223,7 +227,7 @@ def initial_settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
         try:
             settings = settings.changed({name: value})
         except UsageError as error:
-            variable = next(one for one, setting in _COMMON_NAMES.items() if setting == name)
+            variable = next(common for common, setting in _COMMON_NAMES.items() if setting == name)
             notes.append(f"{variable} is ignored: {error}")
     settings, gone = settings.changed_leniently(config.settings)
     for name, value in config.environment_settings.items():

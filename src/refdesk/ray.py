@@ -82,18 +82,20 @@ def bulk_add(
     desk: Refdesk, *paths: str | Path, collection: str = DEFAULT_COLLECTION, concurrency: int = 2
 ) -> list[Added]:
     """Adds files and folders by `concurrency` processes of Ray; says of each file what became of it."""
-    found = {one.path: one for path in paths for one in discover(Path(path).expanduser().absolute())}
-    left = [str(one.path) for one in found.values() if one.error or one.skipped]
+    found = {
+        discovered.path: discovered for path in paths for discovered in discover(Path(path).expanduser().absolute())
+    }
+    left = [str(file.path) for file in found.values() if file.error or file.skipped]
     results: list[Added] = []
     new: list[FoundFile] = []
-    for one in found.values():
-        if one.error or one.skipped:
+    for file in found.values():
+        if file.error or file.skipped:
             continue
-        known = desk.document_from(str(one.path))
-        if known is not None and known.status == "ready" and known.content_hash == hash_file(one.path):
+        known = desk.document_from(str(file.path))
+        if known is not None and known.status == "ready" and known.content_hash == hash_file(file.path):
             results.append(Added(known.name, "unchanged", known, source=known.source))
         else:
-            new.append(one)
+            new.append(file)
     with desk.at_work() as run:
         batch: list[Ready] = []
         for row in prepared_rows(new, collection, Setup(desk.config, desk.settings), concurrency):

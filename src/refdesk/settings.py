@@ -525,7 +525,7 @@ def labels_by_collection(text: str) -> Mapping[str, str]:
     """`"finance/2024=Finance 2024, hr=People"` -> the name that is shown for each of these collections."""
     found = {}
     for pair in filter(None, (part.strip() for part in text.split(","))):
-        path, _, label = (one.strip() for one in pair.partition("="))
+        path, _, label = (part.strip() for part in pair.partition("="))
         if not path or not label:
             raise UsageError(
                 f"{LABELS} has '{pair}', which is not COLLECTION=LABEL", hint="write finance=Finance, hr=Staff"
@@ -547,8 +547,8 @@ def rules_by_collection(text: str) -> dict[str, str]:
     """`'{"finance": "Amounts in euros."}'` -> the same as a mapping; empty for an empty text."""
     try:
         found = json.loads(text) if text.strip() else {}
-        if isinstance(found, dict) and all(isinstance(one, str) and name.strip() for name, one in found.items()):
-            return {name.strip().strip("/"): one for name, one in found.items()}
+        if isinstance(found, dict) and all(isinstance(rules, str) and name.strip() for name, rules in found.items()):
+            return {name.strip().strip("/"): rules for name, rules in found.items()}
     except ValueError:
         pass
     raise UsageError(

@@ -20,9 +20,9 @@ def _sections(name: str) -> Mapping[str, Sequence[str]]:
     found: dict[str, list[str]] = {}
     for line in (ASSETS / f"{name}.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
-            own = found.setdefault(line.strip("[] "), [])
+            words = found.setdefault(line.strip("[] "), [])
         elif line.strip() and not line.startswith("#"):
-            own.append(line)
+            words.append(line)
     return found
 
 

@@ -255,8 +255,8 @@ class Chunk:
                 yield span.origin + first - span.start, span.origin + last - span.start
 
     def to_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in self.__slots__}
-        return own | {
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return fields | {
             "page": self.page,
             "spans": [span._asdict() | {"box": span.box and span.box.to_dict()} for span in self.spans],
             "sentences": [

@@ -40,8 +40,8 @@ class LocalFiles:
         self.waiting = self.files / "waiting"
         self.renders = folder / "renders"
         self._runs = folder / "runs"
-        for one in (self.files, self.renders):
-            make_folder(one)
+        for kept_folder in (self.files, self.renders):
+            make_folder(kept_folder)
 
     def render_cache(self) -> RenderCache:
         return RenderCache(self.renders)
@@ -294,7 +294,7 @@ class BoundedFolder:
     def _shrink(self) -> None:
         """To nine tenths of what may be kept."""
         found = sorted((state.st_mtime_ns, state.st_size, path) for path, state in self._files())
-        size = sum(one for _, one, _ in found)
+        size = sum(size_bytes for _, size_bytes, _ in found)
         if size <= self._most_bytes:
             return
         for _, bytes_held, path in found:

@@ -324,7 +324,7 @@ class LexicalIndex:
             for term, weight in term_weights(terms).items()
         ]
         return Query.boolean_query(
-            [(Occur.Should, one if weight == 1.0 else Query.boost_query(one, weight)) for one, weight in wanted]
+            [(Occur.Should, query if weight == 1.0 else Query.boost_query(query, weight)) for query, weight in wanted]
         )
 
     def _run(self, query: Query, k: int) -> list[Scored]:

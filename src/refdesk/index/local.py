@@ -205,8 +205,8 @@ class VectorIndex:
         if not len(dropped):
             return np.zeros(len(ids), dtype=np.bool_)
         place = np.searchsorted(dropped[:, 0], ids, side="right") - 1
-        held: NDArray[np.bool_] = (place >= 0) & (ids <= dropped[np.maximum(place, 0), 1])
-        return held
+        is_dropped: NDArray[np.bool_] = (place >= 0) & (ids <= dropped[np.maximum(place, 0), 1])
+        return is_dropped
 
     # writing a snapshot
 

@@ -164,10 +164,11 @@ class PostgresIndex:
 
     def _ordered(self, rows: Sequence[Any]) -> list[Scored]:
         """The best first, of equals the oldest, without chunks that are gone."""
-        held = [(int(i), float(score)) for i, score in rows if score > 0]
-        is_gone = lie_within(np.array([i for i, _ in held], np.int64), self._unpurged)
+        scored = [(int(i), float(score)) for i, score in rows if score > 0]
+        is_gone = lie_within(np.array([i for i, _ in scored], np.int64), self._unpurged)
         return sorted(
-            (one for one, gone in zip(held, is_gone, strict=True) if not gone), key=lambda one: (-one[1], one[0])
+            (found for found, gone in zip(scored, is_gone, strict=True) if not gone),
+            key=lambda pair: (-pair[1], pair[0]),
         )
 
     def _scores(self, terms: Sequence[str]) -> NDArray[np.float32]:
@@ -177,13 +178,13 @@ class PostgresIndex:
             return known[1]
         count, mean, _, _ = self._corpus
         weights = term_weights(terms)
-        postings = {term: one for term, one in self._read(list(weights)).items() if len(one)}
+        postings = {term: found for term, found in self._read(list(weights)).items() if len(found)}
         scores = np.zeros(max((int(posting["id"].max()) for posting in postings.values()), default=0) + 1, np.float32)
         lengths = (K1 * (1 - B + B * LENGTHS / mean)).astype(np.float32) if mean else np.ones(256, np.float32)
-        for term, one in postings.items():
-            idf = np.float32(weights[term] * inverse_frequency(count, len(one)) * (K1 + 1))
-            counts = one["count"].astype(np.float32)
-            scores[one["id"]] += idf * counts / (counts + lengths[one["length"]])
+        for term, term_postings in postings.items():
+            idf = np.float32(weights[term] * inverse_frequency(count, len(term_postings)) * (K1 + 1))
+            counts = term_postings["count"].astype(np.float32)
+            scores[term_postings["id"]] += idf * counts / (counts + lengths[term_postings["length"]])
         self._scored = (key, scores)
         return scores
 
@@ -199,10 +200,14 @@ class PostgresIndex:
             ):
                 packed[term].append(some)
             for term, parts in packed.items():
-                one = np.frombuffer(b"".join(parts), POSTING)
-                one = one[~lie_within(one["id"].astype(np.int64), self._dropped)] if len(self._dropped) else one
-                found[term] = remembered[term] = one
-                self._kept_bytes += one.nbytes
+                posting = np.frombuffer(b"".join(parts), POSTING)
+                posting = (
+                    posting[~lie_within(posting["id"].astype(np.int64), self._dropped)]
+                    if len(self._dropped)
+                    else posting
+                )
+                found[term] = remembered[term] = posting
+                self._kept_bytes += posting.nbytes
             while self._kept_bytes > POSTINGS_KEPT and len(remembered) > 1:
                 self._kept_bytes -= remembered.popitem(last=False)[1].nbytes
         return found
@@ -257,13 +262,13 @@ class PostgresIndex:
             return []
         near: set[str] = set()
         for wanted in terms:
-            alike = [one for one in self._vocabulary() if abs(len(one) - len(wanted)) <= distance]
+            alike = [term for term in self._vocabulary() if abs(len(term) - len(wanted)) <= distance]
             edits = edit_distances(wanted, alike)
-            near.update(one for one, count in zip(alike, edits, strict=True) if count <= distance)
-        held = [one["id"] for one in self._read(sorted(near - set(without))).values()]
-        ids = np.unique(np.concatenate(held)).astype(np.int64) if held else np.zeros(0, np.int64)
-        for one in self._read(list(without)).values():
-            ids = ids[~_among(ids, np.sort(one["id"]).astype(np.int64))]
+            near.update(term for term, count in zip(alike, edits, strict=True) if count <= distance)
+        holders = [posting["id"] for posting in self._read(sorted(near - set(without))).values()]
+        ids = np.unique(np.concatenate(holders)).astype(np.int64) if holders else np.zeros(0, np.int64)
+        for term_postings in self._read(list(without)).values():
+            ids = ids[~_among(ids, np.sort(term_postings["id"]).astype(np.int64))]
         if not scope.is_open:
             ids = ids[_among(ids, self._allowed_ids(scope))]
         return [int(i) for i in ids[:k]]

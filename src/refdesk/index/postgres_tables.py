@@ -226,5 +226,5 @@ def lie_within(ids: NDArray[Any], ranges: NDArray[np.int64]) -> NDArray[np.bool_
     if not len(ranges):
         return np.zeros(len(ids), dtype=np.bool_)
     place = np.searchsorted(ranges[:, 0], ids, side="right") - 1
-    held: NDArray[np.bool_] = (place >= 0) & (ids <= ranges[np.maximum(place, 0), 1])
-    return held
+    is_within: NDArray[np.bool_] = (place >= 0) & (ids <= ranges[np.maximum(place, 0), 1])
+    return is_within

@@ -109,7 +109,7 @@ class TokenIndex:
             kept = None
         wanted = self._chunks.chunk_ids(WHOLE_LIBRARY).tolist()
         known = kept.places if kept else {}
-        new = [one for one in wanted if one not in known]
+        new = [chunk_id for chunk_id in wanted if chunk_id not in known]
         if kept is not None and not new and len(wanted) == len(known):
             return 0
         parts: list[tuple[int, NDArray[np.int32], Vectors]] = []
@@ -121,7 +121,7 @@ class TokenIndex:
             for some in [new[start : start + AT_ONCE] for start in range(0, len(new), AT_ONCE)]:
                 found = self._chunks.hydrate(some, self._chunks.state().generation)
                 states = pool.map(embedder.chunk_tokens, [chunk for chunk, _ in found.values()])
-                waiting += [(chunk_id, *own) for chunk_id, own in zip(found, states, strict=True)]
+                waiting += [(chunk_id, *state) for chunk_id, state in zip(found, states, strict=True)]
                 done += len(some)
                 report(done, len(new))
                 if projection is None and (len(waiting) >= SAMPLE or done == len(new)):
@@ -130,11 +130,13 @@ class TokenIndex:
                     )
                 if projection is not None:
                     rows = pool.map(partial(packed, projection=projection), [states for _, _, states in waiting])
-                    parts += [(one, ids, own) for (one, ids, _), own in zip(waiting, rows, strict=True)]
+                    parts += [
+                        (chunk_id, ids, vectors) for (chunk_id, ids, _), vectors in zip(waiting, rows, strict=True)
+                    ]
                     waiting.clear()
-        old = [(one, kept.ids[a:b], kept.vectors[a:b]) for one, (a, b) in known.items()] if kept else []
+        old = [(chunk_id, kept.ids[a:b], kept.vectors[a:b]) for chunk_id, (a, b) in known.items()] if kept else []
         still = set(wanted)
-        self._keep(embedder.name, [one for one in (*old, *parts) if one[0] in still], projection)
+        self._keep(embedder.name, [part for part in (*old, *parts) if part[0] in still], projection)
         return len(new)
 
     def clear(self) -> None:
@@ -156,7 +158,7 @@ class TokenIndex:
         vectors = np.concatenate([rows for _, _, rows in parts]) if parts else empty
         ids = np.concatenate([ids for _, ids, _ in parts]) if parts else np.zeros(0, dtype=np.int32)
         starts = np.cumsum([0, *(len(rows) for _, _, rows in parts)])
-        chunks = np.array([(one[0], start) for one, start in zip(parts, starts, strict=False)], dtype=np.int64)
+        chunks = np.array([(part[0], start) for part, start in zip(parts, starts, strict=False)], dtype=np.int64)
         if self._folder is None:
             self._kept = _made(model, vectors, ids, chunks.reshape(-1, 2), projection)
             return
@@ -178,7 +180,7 @@ class TokenIndex:
         if self._folder is None or not self._folder.is_dir():
             return None
         found = [path for path in self._folder.glob("tokens-*") if path.name.rpartition("-")[2].isdigit()]
-        return max(found, key=lambda one: int(one.name.rpartition("-")[2]), default=None)
+        return max(found, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
     def _current(self) -> Kept | None:
         if self._folder is None:
@@ -212,7 +214,7 @@ def _made(
     model: str, vectors: Vectors, ids: NDArray[np.int32], chunks: NDArray[np.int64], projection: NDArray[np.float32]
 ) -> Kept:
     ends = [*chunks[1:, 1].tolist(), len(ids)] if len(chunks) else []
-    places = {one: (start, end) for (one, start), end in zip(chunks.tolist(), ends, strict=True)}
+    places = {chunk_id: (start, end) for (chunk_id, start), end in zip(chunks.tolist(), ends, strict=True)}
     counts: dict[int, int] = {}
     for start, end in places.values():
         for token in np.unique(ids[start:end]).tolist():
@@ -222,12 +224,12 @@ def _made(
     return Kept(model, vectors, ids, places, projection, weights)
 
 
-def _nearest(asked: NDArray[np.float32], own: NDArray[np.float32]) -> NDArray[np.float32]:
+def _nearest(asked: NDArray[np.float32], token_vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """(tokens of the question, layers): the largest product with a token of the chunk."""
     found = np.zeros(asked.shape[:2], dtype=np.float32)
-    if len(own):
+    if len(token_vectors):
         for layer in range(asked.shape[1]):
-            theirs = own[:, layer].T
+            theirs = token_vectors[:, layer].T
             for start in range(0, len(asked), AT_A_TIME):
                 part = slice(start, start + AT_A_TIME)
                 found[part, layer] = (asked[part, layer] @ theirs).max(axis=1)

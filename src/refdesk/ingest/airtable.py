@@ -66,7 +66,7 @@ class AirtableSource:
         chunks = [checked_chunk(row, f"record {row['record']}", number) for number, row in enumerate(rows, 1)]
         found = by_document(chunks, dict([self.mark]) | {SYNCED: moment})
         # Records have no order of their own where the table gives none: numbers then count within each document.
-        return [_renumbered(one) for one in found] if "sequence_number" not in self._present(rows) else found
+        return [_renumbered(row) for row in found] if "sequence_number" not in self._present(rows) else found
 
     def _changed(self, since: str) -> list[dict[str, Any]]:
         """The records of every document of which one was changed."""
@@ -82,8 +82,8 @@ class AirtableSource:
         return self._rows(self.account.one_of(self._name("doc_id"), ids, self.formula))
 
     def _rows(self, formula: str) -> Iterator[dict[str, Any]]:
-        for record, held in self.account.records(self.base, self.table, formula=formula):
-            row = {name: held[self._name(name)] for name in NAMES if self._name(name) in held}
+        for record, fields in self.account.records(self.base, self.table, formula=formula):
+            row = {name: fields[self._name(name)] for name in NAMES if self._name(name) in fields}
             first = row.get("doc_id")
             document = (first[0] if first else "") if isinstance(first, list) else first
             yield row | {"record": record, "doc_id": str(document or record)}

@@ -58,11 +58,11 @@ class ImportedDocument:
 
     @property
     def content_hash(self) -> str:
-        said = [
+        rows = [
             [chunk.sequence, chunk.text, chunk.kind, chunk.summary, chunk.heading_path, chunk.page]
             for chunk in self.chunks
         ]
-        return hash_bytes(json.dumps([self.name, said]).encode("utf-8", "replace"))
+        return hash_bytes(json.dumps([self.name, rows]).encode("utf-8", "replace"))
 
 
 def read_lines(lines: Iterable[str]) -> list[ImportedChunk]:
@@ -128,11 +128,11 @@ def _number(value: object, default: int, where: str, name: str) -> int:
 def _path(value: object) -> tuple[str, ...]:
     """`["Costs", "Fuel"]`, `"Costs > Fuel"`."""
     if isinstance(value, list):
-        parts = [_text(one) for one in value]
+        parts = [_text(part) for part in value]
     else:
-        said = _text(value)
-        mark = next((mark for mark in PATH_MARKS if mark in said), PATH_MARKS[0])
-        parts = said.split(mark)
+        text = _text(value)
+        mark = next((mark for mark in PATH_MARKS if mark in text), PATH_MARKS[0])
+        parts = text.split(mark)
     return tuple(" ".join(part.split()) for part in parts if part.strip())
 
 
@@ -142,8 +142,10 @@ def by_document(chunks: Iterable[ImportedChunk], metadata: Mapping[str, str]) ->
     for chunk in chunks:
         grouped.setdefault(chunk.document, {})[chunk.sequence] = chunk
     return [
-        ImportedDocument(document, next(iter(own.values())).name, tuple(own[at] for at in sorted(own)), metadata)
-        for document, own in grouped.items()
+        ImportedDocument(
+            document, next(iter(chunks.values())).name, tuple(chunks[at] for at in sorted(chunks)), metadata
+        )
+        for document, chunks in grouped.items()
     ]
 
 
@@ -155,21 +157,21 @@ def prepared(found: ImportedDocument, document: Document, count_tokens: CountTok
     chunks: list[Chunk] = []
     start = 0
     contexts = [" › ".join((title, *(part for part in chunk.heading_path if part != title))) for chunk in found.chunks]
-    tokens = count_tokens([f"{context}\n{one.text}" for context, one in zip(contexts, found.chunks, strict=True)])
+    tokens = count_tokens([f"{context}\n{chunk.text}" for context, chunk in zip(contexts, found.chunks, strict=True)])
     first = min(chunk.sequence for chunk in found.chunks)
     shift = max(0, 1 - first)  # numbers begin with 1
-    for one, context, count in zip(found.chunks, contexts, tokens, strict=True):
-        end = len(one.text)
+    for imported, context, count in zip(found.chunks, contexts, tokens, strict=True):
+        end = len(imported.text)
         chunks.append(
             Chunk(
                 document_id=document.id,
-                sequence=one.sequence + shift,
-                kind=one.kind or "text",
-                text=one.text,
-                heading_path=one.heading_path,
+                sequence=imported.sequence + shift,
+                kind=imported.kind or "text",
+                text=imported.text,
+                heading_path=imported.heading_path,
                 pages=(1,),
                 spans=(Span(0, end, start, 1),),
-                sentences=tuple(Sentence(first, last, 1) for first, last in sentences(one.text))
+                sentences=tuple(Sentence(first, last, 1) for first, last in sentences(imported.text))
                 or (Sentence(0, end, 1),),
                 token_count=count,
                 context=context,
@@ -177,8 +179,8 @@ def prepared(found: ImportedDocument, document: Document, count_tokens: CountTok
         )
         start += end + len(BETWEEN)
     made = [
-        replace(own, kind=one.kind or own.kind, summary=one.summary or own.summary)
-        for own, one in zip(enrich(chunks, language=language), found.chunks, strict=True)
+        replace(enriched, kind=imported.kind or enriched.kind, summary=imported.summary or enriched.summary)
+        for enriched, imported in zip(enrich(chunks, language=language), found.chunks, strict=True)
     ]
     full = replace(
         document, title=title, language=language, page_count=1, chunk_count=len(made), size=len(text.encode())
@@ -206,13 +208,13 @@ class Importer:
         self._documents, self._writer, self._embedder = documents, writer, embedder
 
     def store(self, found: Sequence[ImportedDocument], collection: str, on_added: Callable[[Added], None]) -> None:
-        for one in self._named_apart(found, collection):
-            document = as_document(one, collection)
-            known = self._documents.text_named(collection, one.name)
+        for imported in self._named_apart(found, collection):
+            document = as_document(imported, collection)
+            known = self._documents.text_named(collection, imported.name)
             if known is not None and known.status == "ready" and known.content_hash == document.content_hash:
-                on_added(Added(one.name, "unchanged", known))
+                on_added(Added(imported.name, "unchanged", known))
                 continue
-            made = prepared(one, document, self._embedder.count_tokens)
+            made = prepared(imported, document, self._embedder.count_tokens)
             ready = Ready(made, self._embedder.embed_chunks(made.chunks))
             ((stored, outcome),) = self._writer.store([ready])
             on_added(Added(stored.name, outcome, stored))
@@ -221,12 +223,12 @@ class Importer:
         """Two documents of one name are told apart by the ids they had elsewhere."""
         taken: dict[str, str] = {}
         apart = []
-        for one in found:
-            known = self._documents.text_named(collection, one.name)
-            owner = taken.get(one.name, known.metadata.get("doc_id", "") if known is not None else one.id)
-            name = one.name if owner == one.id else f"{one.name} ({one.id})"
-            taken.setdefault(one.name, owner)
-            apart.append(replace(one, name=name))
+        for imported in found:
+            known = self._documents.text_named(collection, imported.name)
+            owner = taken.get(imported.name, known.metadata.get("doc_id", "") if known is not None else imported.id)
+            name = imported.name if owner == imported.id else f"{imported.name} ({imported.id})"
+            taken.setdefault(imported.name, owner)
+            apart.append(replace(imported, name=name))
         return apart
 
     def remove_missing(self, mark: tuple[str, str], collection: str, kept: set[str]) -> list[Added]:
@@ -235,4 +237,4 @@ class Importer:
         gone = [
             document for document in self._documents.documents(scope) if document.metadata.get("doc_id", "") not in kept
         ]
-        return [Added(one.name, "removed", one) for one in self._writer.remove(gone)] if gone else []
+        return [Added(document.name, "removed", document) for document in self._writer.remove(gone)] if gone else []

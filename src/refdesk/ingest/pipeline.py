@@ -183,9 +183,9 @@ class TimeLeft:
         return expected
 
 
-def _nearer(told: float, true: float, passed: float) -> float:
+def _nearer(shown: float, true: float, passed: float) -> float:
     """From what was told before towards what is true, by steps that nobody stumbles over."""
-    counted = max(told - passed, 0.0)
+    counted = max(shown - passed, 0.0)
     step = counted + (true - counted) * (1.0 - math.exp(-passed / CALM_S))
     most = math.pow(MOST_CHANGE, min(1.0, passed / CALM_S))
     return min(max(step, counted / most), counted * most + passed)

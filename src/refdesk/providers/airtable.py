@@ -96,12 +96,12 @@ class Airtable:
 
 def _read(response: Any) -> dict[str, Any]:
     try:
-        said = response.json()
+        body = response.json()
     except ValueError:
-        said = None
-    if response.status_code == 200 and isinstance(said, dict):
-        return said
-    error = said.get("error") if isinstance(said, dict) else None
+        body = None
+    if response.status_code == 200 and isinstance(body, dict):
+        return body
+    error = body.get("error") if isinstance(body, dict) else None
     reason = error.get("message") or error.get("type") if isinstance(error, dict) else error
     hints = {
         401: "check AIRTABLE_API_KEY",

@@ -466,8 +466,10 @@ def models_by_role(config: Config, settings: Settings) -> dict[ModelRole, list[s
     if not settings.llm_enabled:
         return {}
     names: dict[ModelRole, list[str]] = {"answer": [settings.llm_answer or config.llm]}
-    own = names["answer"][0]
-    names["answer"] += [one for one in _split(settings.llm_fallbacks or config.llm_fallbacks) if one != own]
+    answering = names["answer"][0]
+    names["answer"] += [
+        fallback for fallback in _split(settings.llm_fallbacks or config.llm_fallbacks) if fallback != answering
+    ]
     names["router"] = _split(settings.llm_router or config.llm_router)
     names["verifier"] = _split(settings.llm_verifier or config.llm_verifier)
     names["reconciler"] = _split(settings.llm_reconciler or config.llm_reconciler)

@@ -93,12 +93,12 @@ class GivenModels:
         on_event: Callable[[str], None] | None = None,
         on_failure: Callable[[ProviderError], None] | None = None,
     ) -> LLM | None:
-        own = replace(self.llm, on_failure=on_failure or _unheard)
+        given = replace(self.llm, on_failure=on_failure or _unheard)
         if name == "answer":
-            return own
+            return given
         named = self.others.role(name, on_event, on_failure)
-        may_route = name == "router" and model_info(own.name).tier in ("medium", "large")
-        return own if named is None and (name == "summariser" or may_route) else named
+        may_route = name == "router" and model_info(given.name).tier in ("medium", "large")
+        return given if named is None and (name == "summariser" or may_route) else named
 
 
 class TextEmbedder(Protocol):

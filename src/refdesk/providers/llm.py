@@ -406,7 +406,7 @@ def closed(schema: Mapping[str, Any], without: Collection[str] = ()) -> dict[str
         if name in without:
             continue
         if name in ("properties", "$defs", "definitions"):
-            new[name] = {own: closed(inner, without) for own, inner in value.items()}
+            new[name] = {key: closed(inner, without) for key, inner in value.items()}
         elif isinstance(value, Mapping):
             new[name] = closed(value, without)
         elif isinstance(value, list | tuple):

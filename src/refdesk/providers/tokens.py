@@ -65,7 +65,7 @@ class ColbertTokens:
         marked = tokenizer.token_to_id(mark)
         ids = ids if marked is None else [*ids[:1], marked, *ids[1:]][:LONGEST]
         row = np.array([ids], dtype=np.int64)
-        wanted = {one.name for one in model.get_inputs()}
+        wanted = {model_input.name for model_input in model.get_inputs()}
         feed = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
         try:
             output = np.asarray(model.run(None, {name: feed[name] for name in wanted})[0], dtype=np.float32)

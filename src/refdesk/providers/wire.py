@@ -199,8 +199,8 @@ def wait_before(attempt: int, asked_s: float = 0.0, chance: float = 0.5) -> floa
     >>> [wait_before(attempt) for attempt in (2, 3, 4, 5, 6, 7)]
     [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
     """
-    own = min(LONGEST_WAIT_S, 2.0 ** (attempt - 2)) * (1 + JITTER * (2 * chance - 1))
-    return max(own, min(asked_s, LONGEST_WAIT_S))
+    backoff = min(LONGEST_WAIT_S, 2.0 ** (attempt - 2)) * (1 + JITTER * (2 * chance - 1))
+    return max(backoff, min(asked_s, LONGEST_WAIT_S))
 
 
 # --- errors

@@ -131,7 +131,7 @@ def _content(answer: Answer) -> str:
 
 def _by_marker(answer: Answer) -> dict[int, list[Citation]]:
     found: dict[int, list[Citation]] = {}
-    for citation in sorted(answer.citations, key=lambda one: one.marker):
+    for citation in sorted(answer.citations, key=lambda citation: citation.marker):
         found.setdefault(citation.marker, []).append(citation)
     return found
 

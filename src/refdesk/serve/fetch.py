@@ -155,16 +155,18 @@ def may_reach(address: str, networks: Sequence[Network] = ()) -> bool:
     (False, False, True)
     """
     try:
-        one: Address = ipaddress.ip_address(address.partition("%")[0])
+        parsed: Address = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    one = _inner(one)
-    if one.is_link_local or one.is_multicast or one.is_unspecified:  # where clouds keep a machine's own keys, too
+    parsed = _inner(parsed)
+    if (
+        parsed.is_link_local or parsed.is_multicast or parsed.is_unspecified
+    ):  # where clouds keep a machine's own keys, too
         return False
-    if any(one.version == network.version and one in network for network in networks):
+    if any(parsed.version == network.version and parsed in network for network in networks):
         return True
-    site_local = isinstance(one, ipaddress.IPv6Address) and one.is_site_local
-    return one.is_global and not one.is_reserved and not site_local
+    site_local = isinstance(parsed, ipaddress.IPv6Address) and parsed.is_site_local
+    return parsed.is_global and not parsed.is_reserved and not site_local
 
 
 def _inner(address: Address) -> Address:

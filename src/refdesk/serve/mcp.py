@@ -371,7 +371,7 @@ def _read(desk: CallerDesk, name: str, page: int | None, chunk: int | None) -> P
         raise NotFound(f"{document.name} cannot be read: {document.error or f'it is {document.status}'}")
     heading, label, number = "", "", page or 1
     if chunk is not None:
-        found = next((one for one in desk.chunks(document.id) if one.sequence == chunk), None)
+        found = next((found_chunk for found_chunk in desk.chunks(document.id) if found_chunk.sequence == chunk), None)
         if found is None:
             raise NotFound(f"{document.name} has chunks 1 to {document.chunk_count}, not {chunk}")
         if page is not None and page not in found.pages:

@@ -175,11 +175,11 @@ class Uploads:
 
     def waiting_for(self, documents: Iterable[Document]) -> list[Job]:
         """Unfinished uploads of these documents, or of new versions of them."""
-        own = {document.source for document in documents}
+        known_sources = {document.source for document in documents}
         places = {
             (document.collection, document.name) for document in documents if document.source.startswith("upload:")
         }
-        return [job for job in self._waiting() if job.source in own or (job.collection, job.name) in places]
+        return [job for job in self._waiting() if job.source in known_sources or (job.collection, job.name) in places]
 
     def waiting_in(self, collection: str) -> list[Job]:
         """Unfinished uploads to a collection or to one inside it."""
@@ -245,8 +245,8 @@ def new_upload(
     **fields: str,
 ) -> Job:
     """An upload as it is accepted."""
-    own: Any = fields | {"size": size, "metadata": dict(metadata or {}), "password": password or None}
-    return Job(upload_id, label(name), collection, owner=caller.id, kind="url" if "url" in fields else "upload", **own)
+    more: Any = fields | {"size": size, "metadata": dict(metadata or {}), "password": password or None}
+    return Job(upload_id, label(name), collection, owner=caller.id, kind="url" if "url" in fields else "upload", **more)
 
 
 def label(name: str) -> str:

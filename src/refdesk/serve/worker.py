@@ -84,7 +84,7 @@ class UploadWorker:
 
         After a failure it begins a new run, and gives back what the one before had taken.
         """
-        said = ""
+        reported = ""
         lost: list[str] = []  # runs whose end could not be written down
         while not self.stopping.is_set():
             self.last_sign = time.monotonic()
@@ -95,9 +95,9 @@ class UploadWorker:
                     self._keep_working(run)
                     lost.remove(run.worker)
             except RefdeskError as error:  # a full disk, a database that restarts; what is there can be asked
-                if error.sentence != said:
+                if error.sentence != reported:
                     logger.warning("uploads cannot be processed: %s", error.sentence)
-                said = error.sentence
+                reported = error.sentence
                 self.stopping.wait(IDLE_S)
             except Exception:
                 logger.exception("uploads cannot be processed")
@@ -106,8 +106,8 @@ class UploadWorker:
     def _give_back(self, lost: list[str]) -> None:
         """What runs of this very process had taken when the database went: nobody died, so it does not count."""
         while lost:
-            own = [job for job in self._jobs.all().values() if job.worker == lost[0] and job.status in UNFINISHED]
-            self._jobs.change([replace(job, worker="", attempts=job.attempts - 1) for job in own], lost[0])
+            lost_jobs = [job for job in self._jobs.all().values() if job.worker == lost[0] and job.status in UNFINISHED]
+            self._jobs.change([replace(job, worker="", attempts=job.attempts - 1) for job in lost_jobs], lost[0])
             self._jobs.end(lost[0])
             lost.pop(0)
 

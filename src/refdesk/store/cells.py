@@ -42,13 +42,13 @@ def _pack(plain: Any, *arrays: NDArray[Any]) -> bytes:
     Of an array whose numbers rise by the same step, as those of rows do, the JSON says all there is.
     """
     steps = [_step(array) for array in arrays]
-    said = orjson.dumps([plain, len(arrays[0]), steps], default=list)
+    head = orjson.dumps([plain, len(arrays[0]), steps], default=list)
     written = [
         array.astype(array.dtype.newbyteorder("<")).tobytes()
         for array, step in zip(arrays, steps, strict=True)
         if step is None
     ]
-    return zlib.compress(b"".join([len(said).to_bytes(4, "big"), said, *written]), LEVEL)
+    return zlib.compress(b"".join([len(head).to_bytes(4, "big"), head, *written]), LEVEL)
 
 
 def _unpack(packed: bytes, *kinds: str) -> tuple[Any, list[NDArray[Any]]]:

@@ -125,7 +125,9 @@ def _batches(connection: Connection, table: Table, after: Any = None) -> Iterato
         if not rows:
             return
         after = tuple(rows[-1][key.key] for key in keys)
-        yield [{name: storable(one) if isinstance(one, str) else one for name, one in row.items()} for row in rows]
+        yield [
+            {name: storable(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows
+        ]
 
 
 def _compared(reading: Connection, target: Engine) -> Copied:

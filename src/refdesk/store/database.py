@@ -237,21 +237,21 @@ def explain_sql(error: DatabaseError, folder: Path) -> LibraryError:
     """What went wrong in the database of a library's folder."""
     if not isinstance(error, OperationalError):
         return LibraryDamaged(f"the database in {folder} is damaged: {error.orig}")
-    said = str(error.orig)
+    message = str(error.orig)
     # SQLite says "full" of a full disk; a quota or a limit on the size of a file is a failed write to it.
     full = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
     code = getattr(error.orig, "sqlite_errorcode", 0)
-    if "disk is full" in said or code in full or (_cannot_be_written(error) and _is_full(folder)):
+    if "disk is full" in message or code in full or (_cannot_be_written(error) and _is_full(folder)):
         return DiskFull(f"the disk that holds {folder} is full")
     if code & 0xFF == sqlite3.SQLITE_READONLY:
         return LibraryError(
             f"the library {folder} cannot be written", hint="check the disk and the permissions of the folder"
         )
-    if "disk I/O error" in said:
-        return LibraryError(f"the disk that holds {folder} failed: {said}", hint="it may be full or failing")
-    if "locked" in said:
+    if "disk I/O error" in message:
+        return LibraryError(f"the disk that holds {folder} failed: {message}", hint="it may be full or failing")
+    if "locked" in message:
         return LibraryBusy("the database is locked by another program")
-    return LibraryError(f"the database refused: {said}", hint="run `refdesk doctor`")
+    return LibraryError(f"the database refused: {message}", hint="run `refdesk doctor`")
 
 
 def copy_database(engine: Engine, copy: Path) -> None:
@@ -410,14 +410,14 @@ class OwnConnections:
         self._closers: list[weakref.finalize[..., _Held]] = []
 
     def get(self) -> PoolProxiedConnection:
-        held: _Held | None = getattr(self._per_thread, "held", None)
-        if held is None:
-            held = self._per_thread.held = _Held(self._connect())
-            closer = weakref.finalize(held, held.connection.close)
+        per_thread: _Held | None = getattr(self._per_thread, "held", None)
+        if per_thread is None:
+            per_thread = self._per_thread.held = _Held(self._connect())
+            closer = weakref.finalize(per_thread, per_thread.connection.close)
             closer.atexit = False
             with self._lock:
                 self._closers = [closer for closer in self._closers if closer.alive] + [closer]
-        return held.connection
+        return per_thread.connection
 
     def rows(self, statement: str, values: Any = ()) -> list[Any]:
         cursor = self.get().cursor()

@@ -449,8 +449,8 @@ def _chunk_conditions(scope: Scope) -> Iterable[Any]:
 def _metadata_holds(packed: str, scope: Scope) -> bool:
     if not scope.metadata:
         return True
-    held = orjson.loads(packed)
-    return all(held.get(name) == value for name, value in scope.metadata)
+    metadata = orjson.loads(packed)
+    return all(metadata.get(name) == value for name, value in scope.metadata)
 
 
 def _has_metadata(document: Document, scope: Scope) -> bool:
@@ -551,8 +551,8 @@ class SqlTables:
         for table_id, number, *packed in self._documents.quick_in(_CELLS, missing):
             columns[table_id][number] = unpack_column(*packed)
         loaded = {
-            table_id: replace(missing[table_id], columns=tuple(own[number] for number in sorted(own)))
-            for table_id, own in columns.items()
+            table_id: replace(missing[table_id], columns=tuple(by_number[number] for number in sorted(by_number)))
+            for table_id, by_number in columns.items()
         }
         known.update(
             (stored_table.id, stored_table) for stored_table in loaded.values() if stored_table.cell_count <= MOST_CELLS

@@ -216,9 +216,13 @@ class SqlJobs:
         if not changed:
             return []
         with self._changing() as connection:
-            own = select(table.c.id).where(table.c.worker == worker, table.c.status != "cancelled").with_for_update()
+            own_jobs = (
+                select(table.c.id).where(table.c.worker == worker, table.c.status != "cancelled").with_for_update()
+            )
             ids = _portions([job.id for job in changed])
-            left = {scalar for some in ids for scalar in connection.execute(own.where(table.c.id.in_(some))).scalars()}
+            left = {
+                scalar for some in ids for scalar in connection.execute(own_jobs.where(table.c.id.in_(some))).scalars()
+            }
             changed = [job for job in changed if job.id in left]
             _write(connection, changed)
         return changed

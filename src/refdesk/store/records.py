@@ -163,11 +163,11 @@ class SqlAnswers:
 
 
 def _measured(measured: Measured) -> dict[str, Any]:
-    own = {name: getattr(measured, name) for name in measured.__slots__}
+    row = {name: getattr(measured, name) for name in measured.__slots__}
     packed = orjson.dumps(dict(measured.stages), option=JSON_OPTIONS).decode()
     failed = orjson.dumps([(storable(model), code) for model, code in measured.failed_models]).decode()
-    own |= {"stages": packed, "failed_models": failed}
-    return own | {"is_answered": int(measured.is_answered), "model": storable(measured.model)}
+    row |= {"stages": packed, "failed_models": failed}
+    return row | {"is_answered": int(measured.is_answered), "model": storable(measured.model)}
 
 
 def _unpacked(packed: bytes) -> Any:
@@ -306,10 +306,10 @@ class SqlConversations:
             connection.execute(insert(messages), rows)
 
     def take_back(self, conversation_id: str, answer_id: str, *, owner: str | None = None) -> None:
-        said = self.messages(conversation_id, 2, owner=owner)
-        if len(said) == 2 and said[1].answer_id == answer_id:
+        last_two = self.messages(conversation_id, 2, owner=owner)
+        if len(last_two) == 2 and last_two[1].answer_id == answer_id:
             with changes(self._engine) as connection:
-                connection.execute(delete(messages).where(messages.c.key.in_([message.key for message in said])))
+                connection.execute(delete(messages).where(messages.c.key.in_([message.key for message in last_two])))
 
     def check_speaker(self, conversation_id: str, owner: str) -> None:
         with self._engine.connect() as connection:

@@ -109,7 +109,7 @@ class RedisCache:
             cosines = np.vecdot(matrix, vector)
             best = np.argsort(-cosines, kind="stable")[:k]
             wanted = [self._key("a", namespace, digest_of(entries[place].question)) for place in best]
-            kept = [_opened(one) for one in self._link.call(lambda client: client.mget(wanted))]
+            kept = [_opened(packed) for packed in self._link.call(lambda client: client.mget(wanted))]
         except RedisAway:
             return self._instead.nearest(namespace, vector, k)
         return [

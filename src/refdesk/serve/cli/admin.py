@@ -265,8 +265,10 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
     )
     yield _rights(desk)
     counts = desk.counts()
-    said = [f"{counts[key]} {key.removeprefix('documents_')}" for key in sorted(counts) if key.startswith("documents_")]
-    yield Finding("documents", True, ", ".join(said) or "none yet")
+    by_status = [
+        f"{counts[key]} {key.removeprefix('documents_')}" for key in sorted(counts) if key.startswith("documents_")
+    ]
+    yield Finding("documents", True, ", ".join(by_status) or "none yet")
     waiting = counts.get("documents_pending", 0) + counts.get("documents_processing", 0)
     if waiting:
         yield Finding("unfinished", True, f"{waiting} documents are unfinished: `refdesk add --resume` finishes them")
@@ -490,17 +492,17 @@ def worker(
         found = adding.UploadWorker(desk, is_one_of_many=True)
         for number in (signal.SIGTERM, signal.SIGINT):  # a second one ends it at once; others take over
             signal.signal(number, lambda number, _: (signal.signal(number, signal.SIG_DFL), found.stop()))
-        said = ""
+        address = ""
         if health is not None:
             try:
-                said = f" Alive: http://{host}:{adding.tell_health(found, host, health).server_port}."
+                address = f" Alive: http://{host}:{adding.tell_health(found, host, health).server_port}."
             except OSError as error:
                 raise UsageError(
                     f"{host}:{health} cannot be used: {error.strerror or error}",
                     hint="choose another --health or --host",
                 ) from error
         messages.print(
-            f"Processing uploads for {escape(str(desk.folder))}.{said} Press Ctrl-C to stop.", soft_wrap=True
+            f"Processing uploads for {escape(str(desk.folder))}.{address} Press Ctrl-C to stop.", soft_wrap=True
         )
         found.run()
 

@@ -146,8 +146,8 @@ def test(context: typer.Context, name: Tested = None, as_json: AsJson = False) -
             raise UsageError("no model is connected", hint="connect one: refdesk model connect")
         trial = _run(desk, desk.test_model(chosen))
     cited = "and cited the passage" if trial["cites"] else "without citing it; Refdesk adds the citations itself"
-    said = f"answered {cited}" if trial["answers"] else "did not answer from the given passage"
-    tell(as_json, trial, escape(f"{trial['model']} {said} ({_seconds(trial)}): {trial['reply']}"))
+    outcome = f"answered {cited}" if trial["answers"] else "did not answer from the given passage"
+    tell(as_json, trial, escape(f"{trial['model']} {outcome} ({_seconds(trial)}): {trial['reply']}"))
     if not trial["answers"]:
         raise typer.Exit(FAILED)
 
@@ -181,10 +181,10 @@ def _print_names(
 
 def _access(desk: Refdesk, provider: Provider, address: str | None, key: str | None) -> tuple[str | None, str | None]:
     """Address and key, asked for where they are not given; Enter keeps what is known."""
-    known = next(one for one in desk.model_state()["providers"] if one["name"] == provider.name)
+    known = next(row for row in desk.model_state()["providers"] if row["name"] == provider.name)
     if address is None:
-        said = typer.prompt("Address", default=known["base_url"], err=True).strip()
-        address = None if said == known["base_url"] else said
+        entered = typer.prompt("Address", default=known["base_url"], err=True).strip()
+        address = None if entered == known["base_url"] else entered
     if key is None and (provider.needs_key or known["key"]):
         hint = f"API key (Enter keeps {known['key']})" if known["key"] else "API key"
         key = typer.prompt(hint, default="", hide_input=True, show_default=False, err=True).strip() or None

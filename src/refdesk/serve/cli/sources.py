@@ -99,8 +99,8 @@ def _summed_up(context: typer.Context, collection: str, kind: JobKind, *, is_agr
         begin = desk.summarise_tree if is_tree else desk.summarise
         with CountProgress(messages, "Summing up", what) as progress:
             job = begin(collection, on_progress=lambda now: progress.update(now.chunks_done, now.chunks_total))
-    said = f"{job.chunks_done:,} {what} summarised" + (f"; {job.reason}." if job.reason else ".")
-    tell(as_json, cost.to_dict() | {"status": job.status, "reason": job.reason}, said)
+    message = f"{job.chunks_done:,} {what} summarised" + (f"; {job.reason}." if job.reason else ".")
+    tell(as_json, cost.to_dict() | {"status": job.status, "reason": job.reason}, message)
 
 
 def tree(
@@ -118,8 +118,8 @@ def tree(
         return
     with desk_of(context) as desk, CountProgress(messages, "Building the tree", "chunks") as progress:
         job = desk.build_tree(collection, on_progress=lambda now: progress.update(now.chunks_done, now.chunks_total))
-    said = f"The tree is built: {job.chunks_total:,} new chunks." if job.chunks_total else "The tree is up to date."
-    tell(as_json, {"status": job.status, "chunks": job.chunks_total}, said)
+    message = f"The tree is built: {job.chunks_total:,} new chunks." if job.chunks_total else "The tree is up to date."
+    tell(as_json, {"status": job.status, "chunks": job.chunks_total}, message)
 
 
 def _show(results: list[Added], as_json: bool) -> None:

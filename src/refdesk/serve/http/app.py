@@ -181,8 +181,8 @@ class Workers(Multiprocess):
         self._asked: WeakKeyDictionary[Process, float] = WeakKeyDictionary()  # since when each owes a sign of life
 
     def _each(self, step: Callable[[], None]) -> None:
-        for one, processes in self._listening:
-            self.sockets, self.processes = [one], processes
+        for listener, processes in self._listening:
+            self.sockets, self.processes = [listener], processes
             step()
 
     def init_processes(self) -> None:

@@ -278,12 +278,12 @@ def answer_shape(answer: Answer, label: Callable[[str], str]) -> dict[str, Any]:
 
     `label` gives the name that is shown for a collection.
     """
-    own = answer.to_dict()
-    own["citations"] = [citation_shape(citation) for citation in answer.citations]
-    own["sources"] = [chunk for source in own["sources"] for chunk in _chunks(source, own["citations"])]
-    own["metrics"] = _metrics(answer)
-    own["confidence"]["label"] = answer.confidence.level.capitalize()
-    return own | {
+    fields = answer.to_dict()
+    fields["citations"] = [citation_shape(citation) for citation in answer.citations]
+    fields["sources"] = [chunk for source in fields["sources"] for chunk in _chunks(source, fields["citations"])]
+    fields["metrics"] = _metrics(answer)
+    fields["confidence"]["label"] = answer.confidence.level.capitalize()
+    return fields | {
         "answer": answer.content,
         "relatedDocs": _related_docs(answer, label),
         "metadata": _metadata(answer),
@@ -291,7 +291,7 @@ def answer_shape(answer: Answer, label: Callable[[str], str]) -> dict[str, Any]:
         "session_id": answer.conversation_id,
         "confidence_score": answer.confidence.score,
         "confidence_level": answer.confidence.level,
-        "context_sufficiency": own["sufficiency"],
+        "context_sufficiency": fields["sufficiency"],
     }
 
 
@@ -331,14 +331,17 @@ def _chunks(source: dict[str, Any], citations: list[dict[str, Any]]) -> list[dic
             cited.setdefault(citation["chunk_id"], []).append(citation)
     return [
         source
-        | {name: own[0][name] for name in CHUNK}
+        | {name: cites[0][name] for name in CHUNK}
         | {
-            "heading_path": own[0]["section"],
-            "markers": sorted({one["marker"] for one in own}),
-            "pages": sorted({one["page"] for one in own} | {box["page"] for one in own for box in one["boxes"]}),
-            "support_score": max(one["support_score"] for one in own),
+            "heading_path": cites[0]["section"],
+            "markers": sorted({citation["marker"] for citation in cites}),
+            "pages": sorted(
+                {citation["page"] for citation in cites}
+                | {box["page"] for citation in cites for box in citation["boxes"]}
+            ),
+            "support_score": max(citation["support_score"] for citation in cites),
         }
-        for own in cited.values()
+        for cites in cited.values()
     ] or [source | {"doc_id": source["document_id"], "doc_name": source["document_name"]}]
 
 

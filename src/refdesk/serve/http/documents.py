@@ -504,9 +504,9 @@ def text(desk: Desk, document_id: DocumentId, number: Number) -> Response:
     document = desk.find_document(document_id, is_read=True)
     found = _page(desk, document, number)
     page = found.page
-    own = {name: getattr(page, name) for name in ("label", "start", "width", "height", "ocr")}
+    fields = {name: getattr(page, name) for name in ("label", "start", "width", "height", "ocr")}
     words = _words(found.words, page) if found.words is not None else []
-    return reply({"document_id": document.id, "page": number, **own, "text": found.text, "words": words})
+    return reply({"document_id": document.id, "page": number, **fields, "text": found.text, "words": words})
 
 
 def checked_boxes(text: str, page: int) -> tuple[Box, ...]:
@@ -567,9 +567,9 @@ def tables(
 
 def _table(desk: CallerDesk, table: StoredTable, row: int, *, is_whole: bool) -> dict[str, Any]:
     cells, following = desk.cells(table, row) if is_whole else ([], None)
-    own = table.to_dict()
-    del own["document_id"]
-    return own | {"cells": [cell.to_dict() for cell in cells], "next_row": following}
+    fields = table.to_dict()
+    del fields["document_id"]
+    return fields | {"cells": [cell.to_dict() for cell in cells], "next_row": following}
 
 
 Hash = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The hash of its content.", examples=["9f" * 32])]

@@ -23,7 +23,7 @@ def import_chunks(desk: Desk, service: Serving, body: ImportIn) -> Response:
     """Each chunk needs `doc_id` and `content_raw`; see docs/import.md. Unchanged documents are skipped."""
     collection = desk.place_for(body.collection)
     found = service.desk.import_chunks(body.chunks, collection=collection, metadata=body.metadata)
-    return reply({"documents": [_imported(one) for one in found]})
+    return reply({"documents": [_imported(added) for added in found]})
 
 
 @router.get("/background", **about("List background jobs", shapes.BackgroundList))
@@ -67,19 +67,19 @@ def cancel(desk: Desk, service: Serving, job_id: str) -> Response:
 
 
 def _cost(service: Serving, kind: str, collection: str) -> dict[str, Any]:
-    own = service.desk.tree_summary_cost if kind == "tree_summaries" else service.desk.summary_cost
-    return own(collection).to_dict()
+    estimate = service.desk.tree_summary_cost if kind == "tree_summaries" else service.desk.summary_cost
+    return estimate(collection).to_dict()
 
 
 def _job(job: Job) -> dict[str, Any]:
     return {name: getattr(job, name) for name in SHOWN}
 
 
-def _imported(one: Added) -> dict[str, Any]:
-    document = one.document
+def _imported(added: Added) -> dict[str, Any]:
+    document = added.document
     return {
-        "name": one.name,
-        "outcome": one.outcome,
+        "name": added.name,
+        "outcome": added.outcome,
         "document_id": document.id if document else "",
-        "reason": one.reason,
+        "reason": added.reason,
     }

@@ -142,8 +142,8 @@ def problem(error: RefdeskError, request_id: str) -> dict[str, Any]:
     """The one shape. What a defect of ours says of itself (SQL, paths) is for the log, not for the caller."""
     body = error.to_dict() | {"request_id": request_id}
     if status_of(error) == 500:
-        own = {"code": error.code, "stage": error.stage, "request_id": request_id}
-        logger.warning("%s", error.sentence, exc_info=error, extra=own)
+        fields = {"code": error.code, "stage": error.stage, "request_id": request_id}
+        logger.warning("%s", error.sentence, exc_info=error, extra=fields)
         known = f"the stage '{error.stage}' failed" if isinstance(error, AskError) else DEFECT
         body |= {"message": known, "hint": in_the_log(request_id)}
     elif isinstance(error, DiskFull):  # which says where the library lies
@@ -243,7 +243,7 @@ def in_words(errors: Sequence[Any], body: Any = None) -> str:
         fields.setdefault(place[:2], []).append((place, error))
     first = next(iter(fields.values()))
     deepest = max(first, key=lambda pair: len(pair[0]))[0]  # of a wrong item in a list, the item
-    expected = _expected([one for place, one in first if place == deepest])
+    expected = _expected([error for place, error in first if place == deepest])
     name = ".".join(str(part) for part in deepest[1:]) or ("the body" if deepest[:1] == ("body",) else "")
     more = f" (and {len(fields) - 1} more)" if len(fields) > 1 else ""
     return f"{name}: {expected}{more}" if name else f"{expected}{more}"
@@ -257,7 +257,7 @@ def _place(error: Any, body: Any) -> tuple[Any, ...]:
     found, value = ["body"], body
     for part in place[1:]:
         if isinstance(value, dict):  # as the caller calls it
-            part = next((name for name, own in ASK_NAMES.items() if own == part and name in value), part)
+            part = next((name for name, alias in ASK_NAMES.items() if alias == part and name in value), part)
         is_there = part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int)
         if is_there:
             found.append(part)
@@ -377,23 +377,25 @@ class Figures:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        own: dict[str, Any] = {"registry": self.registry}
-        self._requests = Counter("refdesk_requests", "Requests answered", ["method", "route", "status"], **own)
+        registered: dict[str, Any] = {"registry": self.registry}
+        self._requests = Counter("refdesk_requests", "Requests answered", ["method", "route", "status"], **registered)
         self._latency = Histogram(
-            "refdesk_request_seconds", "Time to answer a request", ["route"], buckets=BUCKETS, **own
+            "refdesk_request_seconds", "Time to answer a request", ["route"], buckets=BUCKETS, **registered
         )
         self._stages = Histogram(
-            "refdesk_stage_seconds", "Time spent in a stage of answering", ["stage"], buckets=BUCKETS, **own
+            "refdesk_stage_seconds", "Time spent in a stage of answering", ["stage"], buckets=BUCKETS, **registered
         )
-        self._answers = Counter("refdesk_answers", "Answers given", ["cached", "answered", "level"], **own)
-        self._failures = Counter("refdesk_failed_questions", "Questions that failed", ["code"], **own)
+        self._answers = Counter("refdesk_answers", "Answers given", ["cached", "answered", "level"], **registered)
+        self._failures = Counter("refdesk_failed_questions", "Questions that failed", ["code"], **registered)
         self._failed_models = Counter(
-            "refdesk_model_failures", "Failures of models to write an answer", ["model", "code"], **own
+            "refdesk_model_failures", "Failures of models to write an answer", ["model", "code"], **registered
         )
-        self._tokens = Counter("refdesk_tokens", "Tokens read and written by models", ["kind"], **own)
-        self._cost = Counter("refdesk_cost_usd", "Cost of models with a known price", **own)
-        self.waiting = Gauge("refdesk_jobs_waiting", "Unfinished uploads", multiprocess_mode="mostrecent", **own)
-        self.asking = Gauge("refdesk_streams_open", "Questions being answered", multiprocess_mode="livesum", **own)
+        self._tokens = Counter("refdesk_tokens", "Tokens read and written by models", ["kind"], **registered)
+        self._cost = Counter("refdesk_cost_usd", "Cost of models with a known price", **registered)
+        self.waiting = Gauge("refdesk_jobs_waiting", "Unfinished uploads", multiprocess_mode="mostrecent", **registered)
+        self.asking = Gauge(
+            "refdesk_streams_open", "Questions being answered", multiprocess_mode="livesum", **registered
+        )
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, str(status)).inc()
@@ -545,8 +547,8 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if own := request_id.get():
-            line["request_id"] = own
+        if current_id := request_id.get():
+            line["request_id"] = current_id
         line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
@@ -559,9 +561,9 @@ def set_up_logging(level: str = "INFO") -> None:
     handler.setFormatter(JsonLines())
     handler.addFilter(lambda record: not _is_second_stop(record))
     for name in ("refdesk", "uvicorn"):
-        one = logging.getLogger(name)
-        one.handlers, one.propagate = [handler], False
-        one.setLevel(level)
+        named_logger = logging.getLogger(name)
+        named_logger.handlers, named_logger.propagate = [handler], False
+        named_logger.setLevel(level)
 
 
 def _is_second_stop(record: logging.LogRecord) -> bool:

@@ -97,8 +97,8 @@ def asked(body: CompletionRequest, desk: CallerDesk) -> tuple[str, dict[str, Any
     elif (level := LEVELS[body.model]) is not None:
         options["level"] = level
     longest = body.max_completion_tokens or body.max_tokens
-    own = {"answer.temperature": body.temperature, "answer.max_tokens": longest and min(longest, MOST_TOKENS)}
-    if settings := {name: value for name, value in own.items() if value is not None} | options.get("settings", {}):
+    given = {"answer.temperature": body.temperature, "answer.max_tokens": longest and min(longest, MOST_TOKENS)}
+    if settings := {name: value for name, value in given.items() if value is not None} | options.get("settings", {}):
         options["settings"] = settings
     return body.messages[last].text, options
 

@@ -65,7 +65,7 @@ class Shape(BaseModel):
         """Names all unknown fields at once, and the known ones."""
         if not isinstance(value, dict) or cls.model_config.get("extra") != "forbid":
             return value
-        value, known = {name: one for name, one in value.items() if name not in cls.ignored}, list(cls.model_fields)
+        value, known = {name: item for name, item in value.items() if name not in cls.ignored}, list(cls.model_fields)
         for name in [name for name in value if name in cls.spelled]:
             if cls.spelled[name] in value:
                 both = f"'{name}' and '{cls.spelled[name]}' are the same field; send only one of them"

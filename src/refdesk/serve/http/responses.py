@@ -32,8 +32,8 @@ def shape(name: str, fields: Mapping[Any, str], about: str | None = None, own: M
 
 def sent(value: Any, beside: Mapping[Any, str], *hidden: str) -> Any:
     """A value of the engine as it is sent: with fields beside its own, without those that are hidden."""
-    own = {name: kind for name, kind in get_type_hints(value).items() if name not in hidden}
-    return shape(value.__name__, beside, value.__doc__, own)
+    hints = {name: kind for name, kind in get_type_hints(value).items() if name not in hidden}
+    return shape(value.__name__, beside, value.__doc__, hints)
 
 
 def many(item: Any) -> Any:
