@@ -78,7 +78,7 @@ def test_what_only_one_draft_says_goes(voter: Voter, server: WireServer) -> None
     assert any(isinstance(one, Thinking) and one.step == "vote" for one in found)
     shown = "".join(one.token for one in found if isinstance(one, Content))
     assert "painted blue" in shown and [one.content for one in found if isinstance(one, Replace)] == [""]
-    assert any("in two of them" in note for note in answer.notes)
+    assert any("in two drafts" in note for note in answer.notes)
 
 
 def test_what_two_others_say_comes_in(voter: Voter) -> None:

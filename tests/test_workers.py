@@ -137,7 +137,7 @@ def test_a_document_that_ends_its_workers_is_parked(desk: Refdesk) -> None:
         jobs = finished(desk)
     assert jobs["innocent.md"].status == "ready"
     parked = jobs["poison.pdf"]
-    assert parked.status == "failed" and f"ended {MOST_TAKEN} times" in parked.reason and "it is saved" in parked.reason
+    assert parked.status == "failed" and f"died {MOST_TAKEN} times" in parked.reason and "it is saved" in parked.reason
     assert desk.files.staged(poison.id).is_file()
     uploads = Uploads(desk)
     again = uploads.retry(poison.id, LOCAL)

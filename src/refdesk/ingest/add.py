@@ -129,7 +129,7 @@ class Intake:
         jobs = self._jobs.take(self._worker, choose, alone=alone)
         parked = [job for job in jobs if job.attempts > MOST_TAKEN and job.kind in QUEUED]
         self._taken = {job.id: job for job in parked}
-        self._give_up(ParserDied(f"processing it crashed {MOST_TAKEN} times", hint=PARKED))
+        self._give_up(ParserDied(f"its worker died {MOST_TAKEN} times while processing it", hint=PARKED))
         self._work_off([job for job in jobs if job not in parked], [])
         return bool(jobs)
 
