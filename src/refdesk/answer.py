@@ -238,10 +238,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Where a claim is proved: the quoted sentence and the boxes it stands in. One per marker and sentence.
+    """The evidence for a claim: the quoted sentence and its boxes. One per marker and sentence.
 
-    `located` is false when only the page is known; `origin` is the range of the quote in the document's text, which
-    places it in formats without boxes.
+    `located` is false if only the page is known; `origin` is the range of the quote in the document's text, which
+    locates it in formats without boxes.
     """
 
     marker: int
@@ -269,7 +269,7 @@ class Citation:
 class Claim:
     """A sentence of the answer: characters `start..end` of its content, markers included, and its verdict.
 
-    `citations` are places in the answer's `citations`, from 0: two claims may cite other sentences of one passage.
+    `citations` are indexes into `citations` of the answer: two claims may cite different sentences of one passage.
     """
 
     text: str  # without markers
@@ -284,7 +284,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A cited document, once; `markers` are the citations that point at it."""
+    """A cited document; `markers` are the citations that refer to it."""
 
     document_id: str
     document_name: str
@@ -296,7 +296,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """How sure an answer is, and why."""
+    """The confidence of an answer, and the reason for it."""
 
     score: float
     level: ConfidenceLevel
@@ -305,7 +305,7 @@ class Confidence:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The same thing with different values in two sources."""
+    """The same attribute with different values in two sources."""
 
     text: str
     markers: tuple[int, int]
@@ -328,7 +328,7 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens and money; `cost_usd` is 0 for models that cost nothing and None where no price is known."""
+    """Tokens and cost; `cost_usd` is 0 for free models and None if the price is unknown."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -356,7 +356,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class FailedModel:
-    """A model that was asked to write and did not answer; `code` is that of the error."""
+    """A model that failed to answer; `code` is the error code."""
 
     model: str
     code: str
@@ -364,7 +364,7 @@ class FailedModel:
 
 @dataclass(frozen=True, slots=True)
 class FigureCell:
-    """A cell that a figure was read or computed from; `citation` is its place in the answer's `citations`, from 0."""
+    """A cell that a figure was read or computed from; `citation` is its index in the answer's `citations`, from 0."""
 
     text: str
     row_path: tuple[str, ...]
@@ -378,10 +378,10 @@ class FigureCell:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What was read from cells of a table or computed from them: `label`: `value`, by `formula` where it is computed.
+    """A value read from table cells, or computed from them by `formula`: `label`: `value`.
 
-    `table` is what is drawn beside it: the first `head_rows` of it are the head of the columns; `marked` are the places
-    (row, column) in it of the cells that were used.
+    `table` is the part of the table to show: its first `head_rows` rows are column headings; `marked` are the positions
+    (row, column) of the cells that were used.
     """
 
     label: str
@@ -402,7 +402,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What comes back: text with [1] markers, and for every sentence what proves it."""
+    """The answer: text with [1] markers, and the evidence for every sentence."""
 
     id: str
     question: str

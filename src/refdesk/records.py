@@ -499,7 +499,7 @@ JUDGEMENTS: tuple[Judgement, ...] = get_args(Judgement)
 
 @dataclass(frozen=True, slots=True)
 class Feedback(Record):
-    """Whether an answer was right: one word of each who asked."""
+    """Feedback on an answer: one verdict per user."""
 
     answer_id: str
     owner: str

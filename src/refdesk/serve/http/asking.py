@@ -525,7 +525,7 @@ def delete(desk: Desk, conversation_id: str) -> Response:
 
 @answer_routes.get("/answers", name="recent", **about("List the latest questions", shapes.AskedList))
 def recent_answers(desk: Desk, limit: Limit = 50) -> Response:
-    """Your own; admins see everyone's in their collections."""
+    """Lists your own; admins see everyone's in their collections."""
     return reply({"answers": desk.recent_questions(limit)})
 
 
@@ -572,5 +572,5 @@ def feedback(desk: Desk, body: requests.FeedbackIn) -> Response:
 
 @answer_routes.get("/analytics", **about("Usage, latency, cost and accuracy", shapes.Analytics))
 def analytics(desk: Desk, days: Annotated[int, Query(ge=1, le=3650)] = 30) -> Response:
-    """Of your own questions; admins see everyone's in their collections."""
+    """Covers your own questions; admins see everyone's in their collections."""
     return reply(desk.analytics(days))

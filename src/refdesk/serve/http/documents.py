@@ -119,7 +119,7 @@ def document_json(document: Document) -> dict[str, Any]:
 async def upload(request: Request, desk: Desk, queue: Queue) -> Response:
     """Each file is accepted once it is safely on disk; /api/uploads shows its progress.
 
-    Its type is detected from its content. An upload with the name of an existing one replaces it.
+    File types are detected from the content. An upload replaces an earlier one with the same name.
     """
     desk.require("add")
     await in_thread(queue.check_room)
@@ -174,13 +174,13 @@ def _metadata(text: str) -> dict[str, str]:
 
 @upload_routes.get("", **about("List uploads", shapes.UploadList))
 def uploads(queue: Queue, caller: Who) -> Response:
-    """Your own, newest first; admins see everyone's. Finished ones are listed for a day."""
+    """Lists your own uploads, newest first; admins see everyone's. Finished ones are listed for a day."""
     return reply({"uploads": [upload_json(job) for job in queue.listed(caller)]})
 
 
 @upload_routes.get("/events", summary="Follow uploads", responses=EVENTS)
 async def events(request: Request, queue: Queue, caller: Who, service: Serving) -> Response:
-    """An `upload` event for each upload, then for each change. Ends after two minutes; reconnect then."""
+    """Sends an `upload` event for each upload, then for each change. Ends after two minutes; then reconnect."""
     stream = service.streams.begin(caller.id, _changes(service, queue, caller), request.state.request_id)
     return EventResponse(stream)
 
@@ -360,7 +360,7 @@ def delete_several(desk: Desk, queue: Queue, body: requests.DocumentsIn) -> Resp
 def rename_collection(desk: Desk, queue: Queue, name: CollectionName, body: requests.RenameIn) -> Response:
     """Renames its subcollections too; moves all documents or none. Keys do not change.
 
-    If the new name exists, the two collections are merged.
+    If the new name already exists, the two collections are merged.
     """
     place = desk.existing_collection(name)
     desk.require("move", place, checked_collection(body.name))

@@ -97,7 +97,7 @@ class TurnIn(Shape):
 
 
 class ImageIn(Shape):
-    """A PNG, JPEG, GIF or WebP; what it is is seen from its content."""
+    """A PNG, JPEG, GIF or WebP image; the type is detected from the content."""
 
     data: Annotated[str, Field(min_length=1, max_length=4_000_000, description="In base64, or a `data:` URL.")]
 
@@ -142,7 +142,7 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class AskFields(ScopeFields):
-    """What every question may say about itself."""
+    """Fields that every question accepts."""
 
     top_k: (
         Annotated[int, Field(ge=1, le=1000, description="Number of chunks to retrieve; aliases `k` and `topK`.")] | None
@@ -185,7 +185,7 @@ Query = Annotated[str, Field(max_length=LONGEST_QUERY)]
 
 
 class QueryRequest(AskFields):
-    """A question under any of three names."""
+    """A question, in one of three fields."""
 
     question: Query | None = None
     q: Query | None = Field(None, description="Alias of `question`.")
@@ -202,7 +202,7 @@ Searched = Annotated[str, Field(max_length=LONGEST_SEARCH)]
 
 
 class SearchRequest(ScopeFields):
-    """What to look for, under either name, and where."""
+    """What to search for, and where."""
 
     q: Searched | None = None
     query: Searched | None = Field(None, description="Alias of `q`.")
@@ -215,7 +215,7 @@ class SearchRequest(ScopeFields):
 
 
 class ChatRequest(AskFields):
-    """A message of a conversation; `session_id` is `conversation_id`, without one, a new conversation begins."""
+    """A message in a conversation; without `session_id` (or `conversation_id`), a new conversation is started."""
 
     message: Text | None = None
     question: Text | None = None
@@ -313,7 +313,7 @@ class ProviderIn(ConnectionFields):
 
 
 class ConnectIn(ProviderIn):
-    """A provider's address and key, and which of its models does what; empty: no change."""
+    """A provider's address and key, and the roles of its models; empty: no change."""
 
     model: Annotated[str, Field(max_length=1000)] = ""
     role: ModelRole = "answer"
@@ -327,7 +327,7 @@ class KeyIn(Shape):
 
 
 class KeyChange(Shape):
-    """What is left out stays as it is."""
+    """Omitted fields stay unchanged."""
 
     name: Name | None = None
     role: Literal["reader", "editor", "admin"] | None = None
@@ -383,7 +383,7 @@ class StreamOptions(Carried):
 
 
 class CompletionRequest(Shape):
-    """The parts of OpenAI's request that have an effect; `refdesk` takes the fields of /api/query."""
+    """The supported parts of OpenAI's request; `refdesk` takes the fields of /api/query."""
 
     model: Annotated[str, Field(max_length=200)] = "refdesk"
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2000)]

@@ -83,8 +83,8 @@ TableCell = shape(
         **{int: "row column rows columns start end page", str: "text unit scale period", float | None: "number"},
         many(Box): "boxes",
     },
-    "A cell: rows and columns count from 0, `rows` and `columns` say how many it covers; `number` is `null` where it "
-    "begins with none. Characters `start..end` of the document's text.",
+    "A cell: rows and columns count from 0, `rows` and `columns` are how many it spans; `number` is `null` if its text "
+    "does not start with one. Characters `start..end` of the document's text.",
 )
 DocumentTable = shape(
     "DocumentTable",
@@ -246,7 +246,7 @@ SourcesEvent = shape(
 )
 ContentEvent = shape("ContentEvent", {str: "token"})
 VerificationEvent = shape(
-    "VerificationEvent", {str: "status", list[str]: "notes"}, "`status` is checking, then the verdict."
+    "VerificationEvent", {str: "status", list[str]: "notes"}, "`status` is `checking`, then the result."
 )
 ReplaceEvent = shape("ReplaceEvent", {str: "content reason"}, "Replaces all content so far; more may follow.")
 DoneEvent = shape("DoneEvent", {Answer: "answer", str: "traceUrl"})
@@ -307,7 +307,7 @@ ProviderState = shape(
         Literal["settings", "environment", "provider"]: "address_from",
         Literal["settings", "environment", ""]: "key_from",
     },
-    "A provider as it would be called now. `key` is the last four characters, never all of it.",
+    "A provider with its current configuration. `key` shows only the last four characters.",
 )
 ModelState = shape(
     "ModelState",
@@ -315,8 +315,8 @@ ModelState = shape(
         **{str: "answer", dict[str, list[str]]: "roles", bool: "enabled"},
         **{many(ProviderState): "providers", list[str]: "allowed problems"},
     },
-    "`roles`: the models by what they do, those that stand in behind the one that answers. `allowed`: those that a"
-    " question may be put to. `problems` say which of the models named in the settings cannot be used, and why.",
+    "`roles`: the models of each role; for `answer`, fallbacks follow. `allowed`: models that a question may choose."
+    " `problems`: configured models that cannot be used, and why.",
 )
 ModelNames = shape(
     "ModelNames",
@@ -333,7 +333,7 @@ NewKey = shape("NewKey", {Key: "key", str: "secret"}, "The secret is shown only 
 ChangedKey = shape("ChangedKey", {Key: "key"})
 RevokedKey = shape("RevokedKey", {Key: "revoked"})
 RIGHTS: tuple[Action, ...] = ("add", "settings", "keys", "traces", "analytics", "clear_cache")
-May = shape("May", {bool: " ".join(RIGHTS)}, "What the caller may do.")
+May = shape("May", {bool: " ".join(RIGHTS)}, "The caller's permissions.")
 Me = shape("Me", {May: "may", bool: "signed_in model sees", list[str]: "models"}, own=get_type_hints(Caller))
 SignedOut = shape("SignedOut", {bool: "signed_in"})
 Health = shape("Health", {Literal["ok"]: "status"})
