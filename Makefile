@@ -1,4 +1,4 @@
-# From nothing but Python >= 3.11, pip and make. The environment is left in .venv.
+# Needs only Python >= 3.11, pip and make. The environment is created in .venv.
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,13 +11,13 @@ BENCHES := retrieval search postgres cpu pdf boxes columns tables cell-boxes she
 
 .PHONY: help demo test lint types unit again golden slow eval house size bench $(addprefix bench-,$(BENCHES)) lock clean
 
-help:  ## show what there is
+help:  ## show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: $(VENV)/.run  ## add the example documents and ask three questions
 	$(BIN)/refdesk --library $(DEMO_LIBRARY) demo
 
-test: lint types unit  ## linters, types and the tests, without the slow ones
+test: lint types unit  ## run linters, type checks and tests (except slow ones)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -29,24 +29,24 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev
 	env $$(scripts/find_browser.sh) $(BIN)/python -m pytest -m "not slow" $(SIDE_BY_SIDE)
 
-again: lint types  ## the tests that failed last, one after the other
+again: lint types  ## rerun the tests that failed last, one by one
 	env $$(scripts/find_browser.sh) REFDESK_KILLS=50 $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
-golden: $(VENV)/.dev  ## write tests/golden anew, after a change of what the program does that is meant
+golden: $(VENV)/.dev  ## rewrite tests/golden after an intended change of behaviour
 	env $$(scripts/find_browser.sh) REFDESK_WRITE_GOLDEN=1 $(BIN)/python -m pytest tests/test_golden.py tests/test_golden_reading.py tests/test_edges_*.py
 
-slow: $(VENV)/.dev  ## the tests that take long: fifty kills at random, made-up requests to every route
+slow: $(VENV)/.dev  ## run the slow tests: fifty random kills, fuzzed requests to every route
 	REFDESK_KILLS=50 $(BIN)/python -m pytest -m slow
 
-bench: $(addprefix bench-,$(BENCHES))  ## every figure, written to benchmarks/results (needs the data in REFDESK_DATA)
+bench: $(addprefix bench-,$(BENCHES))  ## run all benchmarks and write benchmarks/results (needs data in REFDESK_DATA)
 
-house: $(VENV)/.dev  ## size, graph, names, and the way of one question, against their bars
+house: $(VENV)/.dev  ## check code size, imports and names against their targets
 	$(BIN)/python -m benchmarks.house
 
-eval: $(VENV)/.dev  ## measure answering against its bars; writes docs/evals.md
+eval: $(VENV)/.dev  ## measure answer quality and write docs/evals.md
 	$(BIN)/python -m benchmarks.evals
 
-size: $(VENV)/.dev  ## megabytes and packages of the default install
+size: $(VENV)/.dev  ## size and number of packages of the default install
 	$(BIN)/python scripts/install_size.py
 
 bench-retrieval: $(VENV)/.dev
@@ -120,5 +120,5 @@ lock: $(BIN)/python  ## pin the newest versions that pyproject.toml allows
 	@# A model in a file is for those who have one: 100 MB that neither the demo nor a server needs.
 	$(UV) $(LOCK) --extra local --extra redis --extra s3 --group dev -c requirements/run.lock -o requirements/dev.lock
 
-clean:  ## remove the environment and what was built
+clean:  ## remove the environment and build outputs
 	rm -rf $(VENV) build dist demo-library .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -18,29 +18,29 @@ from benchmarks.common import CACHE, ROOT, Figure, machine
 
 # module, heading; each runs in a process of its own, so that one's memory and threads do not weigh on another's times
 PARTS = (
-    ("hostile", "Citations that no passage owns"),
-    ("quotes", "Is what is quoted the document's text?"),
-    ("answers", "Answers without a model: what they hold and what is refused, as the program ships"),
-    ("with_model", "Answers with a small model, where REFDESK_GGUF names its file"),
-    ("model_ways", "The example questions with a small model, in five ways"),
+    ("hostile", "Fabricated citations"),
+    ("quotes", "Are quotes exact?"),
+    ("answers", "Answers without a model (default settings)"),
+    ("with_model", "Answers with a small model (set REFDESK_GGUF)"),
+    ("model_ways", "Example questions with a small model, five setups"),
     ("filing_answers", "Answers about company reports"),
-    ("filing_figures", "Numbers asked of company reports"),
-    ("conflicts", "Sources that are said to disagree"),
-    ("calibration", "Is the confidence what it says?"),
-    ("number_questions", "Is a number asked for?"),
-    ("question_kinds", "What does a question want?"),
+    ("filing_figures", "Figures from company reports"),
+    ("conflicts", "Conflicting sources"),
+    ("calibration", "Is the confidence calibrated?"),
+    ("number_questions", "Does the question ask for a number?"),
+    ("question_kinds", "Question types"),
     ("table_questions", "Questions about tables"),
-    ("reranked", "Order of passages after reading"),
-    ("claims", "Is a claim supported by its evidence?"),
-    ("followups", "Questions that lean on those before"),
+    ("reranked", "Reranking"),
+    ("claims", "Claim checking"),
+    ("followups", "Follow-up questions"),
     ("filings", "Finding the page in company reports"),
     ("spelling", "Spelling"),
     ("intent", "Route and intent"),
     ("catalogue", "Questions about the library"),
-    ("engines", "Each engine alone and stacked"),
+    ("engines", "Search engines, alone and combined"),
     ("engine_building", "Building the engines"),
-    ("ask_speed", "Time"),
-    ("rules", "Patterns, words and numbers by hand"),
+    ("ask_speed", "Speed"),
+    ("rules", "Hand-written patterns, words and numbers"),
 )
 PAGE = ROOT / "docs" / "evals.md"
 KEPT = CACHE / "evals"
@@ -69,12 +69,11 @@ def _sections(text: str) -> dict[str, str]:
 
 def page() -> str:
     lines = [
-        "# What answering reaches",
+        "# Answer quality: measurements",
         "",
-        f"{time.strftime('%Y-%m-%d')}, {machine()}. Command: `make eval` (a part of it: `python -m benchmarks.evals"
-        " --only answers`; parts that were not run on that day are older). The data are not part of the project; what"
-        " they are and what was tuned on which part"
-        " stands in each benchmark's first lines. What did not help: [log.md](log.md).",
+        f"{time.strftime('%Y-%m-%d')}, {machine()}. Command: `make eval` (for one part: `python -m benchmarks.evals"
+        " --only answers`; parts not run on that day are older). The data are not part of the project; the first lines"
+        " of each benchmark describe them and what was tuned on them. What did not help: [log.md](log.md).",
     ]
     known = _sections(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else {}
     for name, heading in PARTS:

@@ -1,8 +1,7 @@
-"""Writes the pages that say what the program itself says: docs/cli.md from --help, docs/settings.md from the settings,
-and the table of routes in docs/http.md.
+"""Generates docs/cli.md from --help, docs/settings.md from the settings, and the table of routes in docs/http.md.
 
-python scripts/write_docs.py            # writes them
-python scripts/write_docs.py --check    # says whether they are up to date
+python scripts/write_docs.py            # write them
+python scripts/write_docs.py --check    # check that they are up to date
 """
 
 from __future__ import annotations
@@ -28,64 +27,64 @@ ROUTES, ROUTES_END = "<!-- routes -->", "<!-- /routes -->"
 CLI = """\
 # The command line
 
-Written from `--help` by `scripts/write_docs.py`; a test compares both.
+Generated from `--help` by `scripts/write_docs.py`.
 
-The library is `--library DIR`, else the variable `REFDESK_LIBRARY`, else `~/.refdesk`. Results go to standard output,
-messages and progress to standard error. `--json` prints one JSON value. In a pipe there are no colours and no line is
-folded.
+The library is in `--library DIR`, or `REFDESK_LIBRARY`, or `~/.refdesk`. Results go to standard output, messages and
+progress to standard error. `--json` prints one JSON value. In a pipe, output has no colours and lines are not wrapped.
 
 | exit code | meaning |
 |---|---|
-| 0 | done |
-| 1 | something failed; one sentence a failure says what, and what to do |
-| 2 | wrong usage: an unknown command, option, setting or document |
-| 3 | nothing in the documents: the search found no chunk |
-| 130 | stopped with Ctrl-C; what was finished is kept |
+| 0 | success |
+| 1 | something failed; a message for each failure says what happened and what to do |
+| 2 | usage error: an unknown command, option, setting or document |
+| 3 | the documents do not contain the answer, or the search found nothing |
+| 130 | stopped with Ctrl-C; finished work is kept |
 """
 
 SETTINGS = """\
 # Settings
 
-Written from `src/refdesk/settings.py` by `scripts/write_docs.py`; a test compares both.
+Generated from `src/refdesk/settings.py` by `scripts/write_docs.py`.
 
-Each of these goes before those above it:
+Settings can come from several places; later rows override earlier ones:
 
-| where | how | for |
+| where | how | applies to |
 |---|---|---|
-| variables of other programs | `RETRIEVAL_TOP_K=5`; the others are listed below | programs started with it |
-| `refdesk.toml` in the library's folder | `[settings]`, then `"rag.top_k" = 5` | the library |
-| the environment | `REFDESK_RAG_TOP_K=5`: the name with `_` for dots, in capitals | programs started with it |
-| the library itself | `refdesk settings set rag.top_k 5` | the library; running programs see it at once |
-| a program | `Refdesk(folder, settings={"rag.top_k": 5})`, `refdesk --set rag.top_k=5 …` | as long as it runs |
+| generic environment variables | `RETRIEVAL_TOP_K=5`; see the list below | programs started with it |
+| `refdesk.toml` in the library folder | `[settings]`, then `"rag.top_k" = 5` | the library |
+| environment variables | `REFDESK_RAG_TOP_K=5`: the name in capitals, with `_` for dots | programs started with it |
+| the library itself | `refdesk settings set rag.top_k 5` | the library; running programs use it immediately |
+| a program | `Refdesk(folder, settings={"rag.top_k": 5})`, `refdesk --set rag.top_k=5 …` | that run |
 | a call | `desk.search(text, settings={"rag.top_k": 5})` | one question |
 
-Those marked **yes** under "per question" may be changed by any caller for a question of his own; the others are the
-owner's. Settings under `ingest` apply to documents that are added from then on.
+Any caller can change settings marked **yes** under "per question" for their own question; the others belong to the
+owner. Settings under `ingest` apply to documents added afterwards.
 
-Variables that other programs may mean too are heard last, and one with a value that cannot be used is ignored:
+Generic environment variables, which other programs may use too, have the lowest priority; invalid values are ignored:
 `RETRIEVAL_TOP_K` is `rag.top_k`, `RELEVANCE_THRESHOLD` is `rag.similarity_threshold`, `MAX_CONTEXT_TOKENS` is
 `rag.max_context_tokens`, `LLM_TEMPERATURE` is `answer.temperature`, `LLM_MAX_TOKENS` is `answer.max_tokens`.
-`LLM_MODEL` and its kind are in [models.md](models.md).
+`LLM_MODEL` and related variables are described in [models.md](models.md).
 """
 
 SECTIONS = {
-    "rag": "Finding passages and handing them to a model",
-    "query": "Understanding the question",
-    "answer": "Answering",
-    "agent": "Searching in several steps",
+    "rag": "Search and context",
+    "query": "Questions",
+    "answer": "Answers",
+    "agent": "Agent and report modes",
     "prompt": "House rules for models",
-    "llm": "Models that write",
-    "cache": "Answers that are known already",
+    "llm": "Language models",
+    "cache": "Answer cache",
     "conversation": "Conversations",
-    "ingest": "Taking documents in",
-    "serve": "Serving over HTTP",
+    "ingest": "Adding documents",
+    "serve": "HTTP server",
 }
 
 PRESETS_HEAD = """\
 
 ## Presets
 
-`refdesk settings preset NAME` sets these and resets what the other presets set; only `balanced` resets `llm.enabled`.
+`refdesk settings preset NAME` changes these settings and resets those of the other presets; only `balanced` resets
+`llm.enabled`.
 
 | preset | sets |
 |---|---|
@@ -110,7 +109,7 @@ def settings_page() -> str:
     parts = [SETTINGS]
     for section, title in SECTIONS.items():
         parts.append(f"\n## `{section}`: {title}\n\n")
-        parts.append("| setting | default | may be | per question | what it does |\n|---|---|---|---|---|\n")
+        parts.append("| setting | default | allowed values | per question | what it does |\n|---|---|---|---|---|\n")
         for spec in specs():
             if spec.section == section:
                 flag = "**yes**" if spec.per_request else ""

@@ -1,7 +1,7 @@
-"""Draws the house: docs/house.md shows the folders, their layers, what imports what, and each file in one line.
+"""Generates docs/house.md: the folders, their layers, what imports what, and one line about each file.
 
-python scripts/write_house.py            # writes it
-python scripts/write_house.py --check    # says whether it is up to date
+python scripts/write_house.py            # write it
+python scripts/write_house.py --check    # check that it is up to date
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ LAYERS: dict[str, set[str]] = {
     "values": VALUES,
     "helpers and ports": HELPERS | PORTS,
     "parsers": {"parsers"},
-    "stages and what implements the ports": {"ingest", "ask"} | IMPLEMENTATIONS,
-    "the desk": {"access", "caller_desk", "library_desk", *COMPOSITION_ROOTS},
-    "the public door": {"__init__"},
-    "doors": {"serve", "langgraph", "ray"},
-    "the program": {"__main__"},
+    "stages and port implementations": {"ingest", "ask"} | IMPLEMENTATIONS,
+    "desk": {"access", "caller_desk", "library_desk", *COMPOSITION_ROOTS},
+    "public API": {"__init__"},
+    "interfaces": {"serve", "langgraph", "ray"},
+    "program": {"__main__"},
 }
 
 
@@ -104,11 +104,11 @@ def edges_between_folders() -> dict[str, set[str]]:
 
 
 HEAD = """\
-# The house
+# Architecture
 
-Written from the imports and docstrings of `src/refdesk` by `scripts/write_house.py`; a test compares both.
+Generated from the imports and docstrings of `src/refdesk` by `scripts/write_house.py`.
 
-One folder per question a newcomer asks, one file per answer to it. Each layer imports those above it and itself:
+Each folder covers one topic, each file one part of it. A layer imports only itself and the layers above it:
 
 ```text
 """
@@ -116,9 +116,9 @@ One folder per question a newcomer asks, one file per answer to it. Each layer i
 MIDDLE = """\
 ```
 
-`ingest` and `ask` do not import one another, and the stages of each do not either. `store`,
-`index`, `files` and `providers` implement the ports and know nothing of one another: `desk.py` is the composition root
-that puts them together, `worker.py` that of a worker process, which must start without the database.
+`ingest` and `ask` do not import each other, and neither do their stages. `store`, `index`, `files` and `providers`
+implement the ports independently of each other. `desk.py` is the composition root that connects them; `worker.py` is
+the one for worker processes, which must start without the database.
 
 ## What imports what
 
@@ -145,7 +145,7 @@ def page() -> str:
             continue
         lines.append(f"\n## `{name}/`\n\n| file | what it is for |\n|---|---|\n")
         lines += [_row(module) for module in files]
-    lines.append("\n## Beside the folders\n\n| file | what it is for |\n|---|---|\n")
+    lines.append("\n## Top-level modules\n\n| file | what it is for |\n|---|---|\n")
     lines += [_row(module) for module in MODULES if MODULES[module].parent == SOURCE / "refdesk"]
     return "".join(lines)
 

@@ -49,7 +49,7 @@ EMBEDDER = OnnxEmbedder()
 
 
 class NoDirectory(NoModels):
-    """No model is named, and none can be connected."""
+    """No model is set, and none can be connected."""
 
     def of(self, settings: Settings) -> NoModels:
         return self

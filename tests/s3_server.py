@@ -70,7 +70,7 @@ def _program() -> Path:
 
 
 def _wait_for_bucket(server: S3Server) -> None:
-    """It is up when a bucket can be made and written to; both fail for a moment while its parts find one another."""
+    """Ready when a bucket can be created and written to; both can fail for a moment during startup."""
     until = time.monotonic() + PATIENCE_S
     place = f"{server.environment['AWS_ENDPOINT_URL']}/{server.bucket}"
     while time.monotonic() < until:

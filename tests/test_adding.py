@@ -153,7 +153,7 @@ def test_watch_follows_changes(tmp_path: Path) -> None:
 
 def test_watch_of_nothing_and_of_the_library_itself(tmp_path: Path) -> None:
     with open_desk(tmp_path / "here" / "library") as desk:
-        with pytest.raises(UsageError, match="nothing to watch"):
+        with pytest.raises(UsageError, match="cannot be watched"):
             next(desk.watch(tmp_path / "nowhere"))
         write_note(tmp_path / "here", 1)
         assert outcomes(next(desk.watch(tmp_path / "here"))) == {"note-1.md": "added"}
@@ -296,7 +296,7 @@ def test_file_vanishes_before_it_is_read(tmp_path: Path) -> None:
         assert [(one.name, one.reason) for one in results if one.outcome == "failed"] == [
             (
                 "note-4.md",
-                "it cannot be read: No such file or directory; check that it still exists and that you may read it",
+                "it cannot be read: No such file or directory; check that it exists and that you can read it",
             )
         ]
         assert len(desk.documents(status="ready")) == 4 and found_by(desk, word(4)) == []

@@ -78,7 +78,7 @@ def test_every_part_is_searched_and_answered(own_examples: Refdesk) -> None:
 def test_what_no_step_finds_is_said(own_examples: Refdesk) -> None:
     answer = answer_of(events(own_examples, f"{ANCHOR} Who won the football world cup in 1998?"))
     assert "350 kg" in answer.content
-    assert any("Nothing was found on" in note and "football" in note for note in answer.notes)
+    assert any("Nothing was found about" in note and "football" in note for note in answer.notes)
 
 
 def test_a_part_that_nothing_answers_is_searched_once_more_in_another_way(own_examples: Refdesk) -> None:
@@ -100,7 +100,7 @@ def test_steps_are_bounded_and_what_was_left_is_said(own_examples: Refdesk) -> N
     found = events(own_examples, BOTH, settings={"agent.max_steps": 1})
     assert len(steps(found)) == 1
     left = [one for one in answer_of(found).notes if "agent.max_steps" in one]
-    assert left == [f"The search was ended after 1 step (agent.max_steps); not searched for: “{ANCHOR}”."]
+    assert left == [f"The search stopped after 1 step (agent.max_steps); not searched: “{ANCHOR}”."]
 
 
 def test_the_same_question_is_not_answered_from_the_hits_of_another(own_examples: Refdesk) -> None:
@@ -181,7 +181,7 @@ def test_steps_of_a_model_are_bounded_too(asked: Refdesk, server: WireServer) ->
     assert len(steps(found)) == 6 and len(model.notes) == 6
     model.following = {f"What is part {number} of the buoy?": [f"And part {number + 20}?"] for number in range(9)}
     answer = answer_of(events(asked, BOTH))
-    assert any("ended after 6 steps" in note and "And part 20?" in note for note in answer.notes)
+    assert any("stopped after 6 steps" in note and "And part 20?" in note for note in answer.notes)
 
 
 PART = "What is part {number} of the buoy?"
@@ -208,7 +208,7 @@ def test_tokens_are_bounded(asked: Refdesk, server: WireServer) -> None:
     assert len(steps(found)) == 2, "the plan takes 18 tokens, each note 500"
     (note,) = [one for one in answer_of(found).notes if "agent.max_tokens" in one]
     left = PART.format(number=3)
-    assert note == f"The search was ended after 1,018 tokens (agent.max_tokens); not searched for: “{left}”."
+    assert note == f"The search stopped after 1,018 tokens (agent.max_tokens); not searched: “{left}”."
     limited(server, Reply(usage=(400, 50)))
     assert len(steps(events(asked, BOTH, settings={"agent.max_tokens": 1000}))) == 3
 
@@ -219,7 +219,7 @@ def test_seconds_are_bounded(asked: Refdesk, server: WireServer) -> None:
     assert len(steps(found)) == 1, "the first note is still waited for"
     (note,) = [one for one in answer_of(found).notes if "agent.max_seconds" in one]
     left = ", ".join(f"“{PART.format(number=number)}”" for number in (2, 3))
-    assert note == f"The search was ended after 1 s (agent.max_seconds); not searched for: {left}."
+    assert note == f"The search stopped after 1 s (agent.max_seconds); not searched: {left}."
     assert answer_of(found).content, "what was found until then is written"
 
 

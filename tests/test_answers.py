@@ -229,7 +229,7 @@ def test_a_full_disk_is_told_once_and_fails_no_answer(
             put(store, f"large {number}", trace={"noise": noise})
             assert store.get(f"large {number}") is None
     assert store._background.lost == 3 and "full" in store._background.error
-    assert len(caplog.records) == 1 and "cannot be written down" in caplog.text
+    assert len(caplog.records) == 1 and "cannot be saved" in caplog.text
     put(store, "after")
     assert store.get("after") is not None and store.get("before") is not None
 

@@ -75,5 +75,5 @@ def test_a_title_is_one_line(title: str, shown: str) -> None:
 
 @pytest.mark.parametrize("nothing", ["", " ", "\u202e", "\x00\n", None, 7])
 def test_a_title_says_something(nothing: object) -> None:
-    with pytest.raises(UsageError, match="a title needs a word"):
+    with pytest.raises(UsageError, match="the title is empty"):
         checked_title(nothing)

@@ -362,7 +362,7 @@ def test_a_context_that_holds_no_passage_is_said_and_not_taken_for_no_answer(
     assert answer.is_answered and "every 12 months" in answer.content and answer.claims[0].verdict == "supported"
     assert answer.metrics["context_characters"] <= most
     assert answer.model == "extractive" and server.requests == [], "a model would have had nothing to read"
-    why = f"No passage fits into the context (max_context_chars is {most}), so only the best one was looked at."
+    why = f"No passage fits into the context (max_context_chars is {most}), so only the best one was used."
     assert answer.notes == (why,) and answer.failed_models == ()
 
 

@@ -69,7 +69,7 @@ def test_supported(claim: str, harbour: Callable[[str], Attested]) -> None:
         ("There are 8 pilots in the harbour [1].", "says 8 where the source says nine"),
         ("Every anchor weighs 350 tonnes [1].", "says 350 tonnes where the source says 350 kg"),
         ("Anchors get replaced every six years [1].", "says six years where the source says 5 years"),
-        ("Pilots are required for vessels under 50 metres [1].", "leaves out a “not” of the source"),
+        ("Pilots are required for vessels under 50 metres [1].", "omits a “not” in the source"),
         ("Revenue rose to $4.3 million in 2024 [1].", "says $4.3 million where the source says $4,213,000"),
         ("Revenue fell to $4.2 million in 2024 [1].", "says “fell” where the source says “rose”"),
         ("TG-5 drifted by 3 mm [2].", "says TG-5 where the source says TG-4"),
@@ -105,7 +105,7 @@ def test_a_claim_without_a_marker(harbour: Callable[[str], Attested]) -> None:
     found = harbour("The sky is blue. The harbour has nine pilots.")
     assert found.content == "The sky is blue. The harbour has nine pilots. [1]"
     assert [(one.verdict, one.markers, one.note) for one in found.claims] == [
-        ("unsupported", (), "carries no citation"),
+        ("unsupported", (), "has no citation"),
         ("supported", (1,), ""),
     ]
     assert [one.quote for one in found.citations] == ["The harbour has nine pilots."]

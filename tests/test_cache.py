@@ -498,7 +498,7 @@ def test_while_redis_is_away_answers_are_kept_in_sql(tmp_path: Path) -> None:
         here = RedisProcess(tmp_path, redis)
         here.cache.put(NAMESPACE, "before", unit(1), b"from Redis")
         redis.stop()
-        assert here.cache.get(NAMESPACE, "before") is None and "Redis is away" in here.link.problem
+        assert here.cache.get(NAMESPACE, "before") is None and "Redis is unavailable" in here.link.problem
         here.cache.put(NAMESPACE, "meanwhile", unit(1), b"from SQL")
         assert here.cache.get(NAMESPACE, "meanwhile") == b"from SQL"
         assert [one[0] for one in here.cache.nearest(NAMESPACE, unit(1), 3)] == ["meanwhile"]

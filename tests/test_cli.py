@@ -124,8 +124,8 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
         pytest.param(
             ["--set", "rag.topk=5", "list"], "There is no setting 'rag.topk'; see docs/settings.md.", id="set"
         ),
-        pytest.param(["add"], "Nothing to add; name files or folders, or use --resume.", id="add_nothing"),
-        pytest.param(["search", ""], "There is nothing to search for; give a question or a few words.", id="empty"),
+        pytest.param(["add"], "Nothing to add; give files or folders, or use --resume.", id="add_nothing"),
+        pytest.param(["search", ""], "The search text is empty; enter a question or a few words.", id="empty"),
         pytest.param(["search", "x", "--pages", "5-"], "--pages takes a page or a range such as 3-12", id="pages"),
         pytest.param(["search", "x", "--kind", "tabel"], "There is no kind 'tabel'; use one of text, table", id="kind"),
         pytest.param(["show", "missing.pdf"], "There is no document 'missing.pdf'; `refdesk list` shows", id="show"),
@@ -143,7 +143,9 @@ def test_what_is_wrong_is_said_in_one_sentence(folder: Path, arguments: list[str
 def test_places_where_no_library_can_be(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("x")
-    assert complaint(file, "list", code=2) == f"{file} is a file, not a library's folder; name a folder with --library."
+    assert (
+        complaint(file, "list", code=2) == f"{file} is a file, not a library's folder; choose a folder with --library."
+    )
     assert "cannot be written: " in complaint(file / "below", "list", code=1)
 
 
@@ -178,7 +180,7 @@ def test_a_missing_path_fails_with_one_sentence(tmp_path: Path) -> None:
     done = run_refdesk("--library", tmp_path / "library", "add", tmp_path / "missing.pdf")
     assert (done.returncode, done.stdout) == (1, "1 failed\n")
     (line,) = done.stderr.strip().splitlines()
-    assert "missing.pdf: it cannot be read: No such file or directory; check that it still exists" in line
+    assert "missing.pdf: it cannot be read: No such file or directory; check that it exists" in line
 
 
 # finding
@@ -323,7 +325,7 @@ def test_rename_and_move(own_folder: Path) -> None:
     moved = refdesk(own_folder, "move", "--collection", "finance", "--to", "archive", "--json")
     assert [(one["name"], one["collection"]) for one in json.loads(moved)] == [("plan.xlsx", "archive/2026")]
     for wrong in (["move", "--to", "x"], ["move", "plan.xlsx", "-c", "archive", "--to", "x"], ["remove"]):
-        assert complaint(own_folder, *wrong, code=2).startswith("Name either documents or a collection")
+        assert complaint(own_folder, *wrong, code=2).startswith("Give either documents or a collection")
     assert complaint(own_folder, "remove", "-c", "finance", code=2).startswith("There is no collection 'finance'")
 
 

@@ -39,7 +39,7 @@ def test_connected_listed_tested_and_disconnected(tmp_path: Path, wire: WireServ
     assert code == 0 and out.split() == ["other-model", "test-model"]
     wire.say("I am a helpful assistant.")
     code, _, said = model(library, "connect", *given, "--model", "test-model")
-    assert code == 2 and "did not answer from the passage it was given" in said
+    assert code == 2 and "did not answer from the given passage" in said
     assert "No model is connected" in model(library, "list")[2], "saved only if it works"
     wire.say(RIGHT)
     code, out, _ = model(library, "connect", *given, "--model", "test-model", "--json")

@@ -176,7 +176,7 @@ def test_text_layer_of_control_codes_goes_through_ocr() -> None:
     parsed = parse(data, "page.pdf", ParseOptions(ocr=engine))
     assert parsed.text == "the harbour master keeps the keys"
     assert parsed.pages[0].ocr
-    with pytest.raises(EmptyDocument, match="letters the file does not name"):
+    with pytest.raises(EmptyDocument, match="text without character codes"):
         parse(data, "page.pdf", ParseOptions())
 
 
@@ -212,9 +212,7 @@ def test_letters_that_no_language_has_go_through_ocr() -> None:
         return [OcrLine(SENTENCES[0], 100, 280, 700, 310)]
 
     assert read(draw, ocr=engine).text == SENTENCES[0]
-    assert read(draw).notes == (
-        "1 of 1 page has text whose letters the file does not name; install refdesk[ocr] to read them",
-    )
+    assert read(draw).notes == ("1 of 1 page has text without character codes; install refdesk[ocr] to read them",)
 
 
 def test_half_a_sentence_is_no_running_line() -> None:

@@ -102,7 +102,7 @@ def test_other_designs_names_of_the_same_fields(served: Server, examples: Refdes
     hits = served.post("/api/search", json={"q": "anchor", "document_ids": [chosen]}).json()["hits"]
     assert {one["document_id"] for one in hits} == {chosen}
     nowhere = served.post("/api/query", json={"q": QUESTION, "collection_name": "nowhere"}).json()
-    assert nowhere["confidence"]["reason"] == "there are no documents to search in"
+    assert nowhere["confidence"]["reason"] == "there are no documents to search"
 
 
 def test_one_field_under_two_names_is_refused(served: Server) -> None:

@@ -78,11 +78,11 @@ def test_calibrated_stays_a_share(given: float) -> None:
 
 def test_the_reason_is_said_in_words() -> None:
     told = confidence(relevance(), [claim(), claim()], [citation("a"), citation("b")], Settings())
-    assert told.reason == "2 sentences are found in 2 documents; one passage holds all of the question's words"
+    assert told.reason == "2 sentences are found in 2 documents; one passage contains all words of the question"
     told = confidence(relevance(0.4, ("Fundy",)), [claim()], [citation()], Settings())
     assert told.reason == "1 sentence is found in 1 document; no passage mentions 'Fundy'"
     told = confidence(relevance(0.4, ("Fundy", "tide")), [claim(), claim("partly")], [citation()], Settings())
-    assert told.reason == "1 of 2 sentences are supported by what they cite; no passage mentions 'Fundy' or 'tide'"
+    assert told.reason == "1 of 2 sentences are supported by their citations; no passage mentions 'Fundy' or 'tide'"
     told = confidence(relevance(unnamed=0.3), [claim("partly")], [citation()], Settings())
     assert told.reason.startswith("no sentence is fully supported")
 

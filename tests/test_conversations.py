@@ -111,13 +111,13 @@ def test_rename_and_delete(engine: Engine, store: ConversationStore) -> None:
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 81, "line\nbreak", "\x1b[31m"])
 def test_ids_that_are_none(store: ConversationStore, name: str) -> None:
-    with pytest.raises(UsageError, match="a conversation's id"):
+    with pytest.raises(UsageError, match="a conversation id"):
         store.append(name, exchange(0))
 
 
 def test_what_goes_wrong_is_said(store: ConversationStore) -> None:
     store.create("mine")
-    with pytest.raises(UsageError, match="there is a conversation 'mine' already"):
+    with pytest.raises(UsageError, match="there is already a conversation 'mine'"):
         store.create("mine")
     for call in (
         lambda: store.conversation("gone"),
@@ -127,9 +127,9 @@ def test_what_goes_wrong_is_said(store: ConversationStore) -> None:
     ):
         with pytest.raises(UsageError, match="there is no conversation 'gone'"):
             call()
-    with pytest.raises(UsageError, match="a title needs a word"):
+    with pytest.raises(UsageError, match="the title is empty"):
         store.rename("mine", " ")
-    with pytest.raises(UsageError, match="not of 'system'"):
+    with pytest.raises(UsageError, match="not from 'system'"):
         store.append("mine", [Turn("system", "obey")])  # type: ignore[arg-type]
 
 

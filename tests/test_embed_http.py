@@ -120,7 +120,7 @@ def test_passing_failures_are_tried_again(endpoint: Endpoint, failures: list[Rep
 
 def test_gives_up_after_three_tries_and_says_that_it_may_work_later(endpoint: Endpoint) -> None:
     endpoint.script = [Reply(500, b'{"error": {"message": "out of memory"}}')] * 5
-    with pytest.raises(ModelError, match="answered 500: out of memory in 3 tries") as caught:
+    with pytest.raises(ModelError, match="answered 500: out of memory after 3 attempts") as caught:
         embedder(endpoint).embed_query("x")
     assert caught.value.retryable
     assert len(endpoint.requests) == 3
@@ -162,13 +162,13 @@ def test_an_endpoint_that_wants_an_hour_is_given_up_at_once(endpoint: Endpoint) 
         pytest.param(Reply(401, b'{"error": "no secret-key"}'), "answered 401: no …", "API key", id="401:no_key_shown"),
         pytest.param(Reply(404, b"nope"), "answered 404: nope", "base URL", id="404"),
         pytest.param(Reply(302, b"", Location="http://127.0.0.1:9/"), "answered 302", "", id="redirect:not_followed"),
-        pytest.param(Reply(200, b"<html>hello"), "cannot be read", "", id="not_json"),
-        pytest.param(Reply(200, b"[]"), "cannot be read", "", id="json_of_another_shape"),
+        pytest.param(Reply(200, b"<html>hello"), "unreadable answer", "", id="not_json"),
+        pytest.param(Reply(200, b"[]"), "unreadable answer", "", id="json_of_another_shape"),
         pytest.param(Reply(200, b'{"data": []}'), "0 vectors for 1 texts", "", id="wrong_count"),
         pytest.param(Reply(200, b'{"data": [{"index": 3, "embedding": [1]}]}'), "index 3", "", id="wrong_index"),
         pytest.param(Reply(200, b'{"data": [{"embedding": "?"}]}'), "not base64", "", id="broken_base64"),
-        pytest.param(Reply(200, b'{"data": [{"embedding": [[1]]}]}'), "cannot be read", "", id="nested_vector"),
-        pytest.param(Reply(200, b'{"data": [{"embedding": [0, 0]}]}'), "no direction", "", id="zero_vector"),
+        pytest.param(Reply(200, b'{"data": [{"embedding": [[1]]}]}'), "unreadable answer", "", id="nested_vector"),
+        pytest.param(Reply(200, b'{"data": [{"embedding": [0, 0]}]}'), "zero vector", "", id="zero_vector"),
     ],
 )
 def test_final_failures_are_one_clear_sentence(endpoint: Endpoint, reply: Reply, message: str, hint: str) -> None:
@@ -183,7 +183,7 @@ def test_final_failures_are_one_clear_sentence(endpoint: Endpoint, reply: Reply,
 
 def test_a_slow_endpoint_runs_into_the_time_limit(endpoint: Endpoint) -> None:
     endpoint.script = [Reply(delay=0.6)] * 3
-    with pytest.raises(ModelError, match=r"said nothing for 0\.1 s in 3 tries"):
+    with pytest.raises(ModelError, match=r"sent nothing for 0\.1 s after 3 attempts"):
         embedder(endpoint, timeout_s=0.1).embed_query("x")
 
 

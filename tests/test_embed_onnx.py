@@ -216,4 +216,4 @@ def test_missing_or_damaged_files_are_named(tmp_path: Path, name: str, content: 
     with pytest.raises(ModelError, match=message) as caught:
         OnnxEmbedder(assets=tmp_path).embed_query("x")
     assert name in caught.value.sentence
-    assert "install Refdesk again" in caught.value.sentence
+    assert "reinstall Refdesk" in caught.value.sentence

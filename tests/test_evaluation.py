@@ -70,8 +70,8 @@ def test_words_shared() -> None:
         ("[1]", "line 1 has no question"),
         ({"question": "Why?"}, "line 1 has no answer"),
         ({"question": "Why?", "answer": " "}, "line 1 has an empty answer"),
-        ({"question": "Why?", "answer": "x", "page": "one"}, "page is a number"),
-        ("", "holds no question"),
+        ({"question": "Why?", "answer": "x", "page": "one"}, "page a number"),
+        ("", "contains no questions"),
     ],
 )
 def test_a_wrong_file_gets_one_sentence(tmp_path: Path, line: object, words: str) -> None:
@@ -85,7 +85,7 @@ def test_the_command_prints_a_table_and_fails_below_the_bar(own_folder: Path, tm
     file = written(tmp_path, *ROWS)
     done = run_refdesk("--library", own_folder, "eval", file)
     assert done.returncode == 0, done.stderr
-    assert "right where the answer is known" in done.stdout and "0.667" in done.stdout
+    assert "correct where there is an answer" in done.stdout and "0.667" in done.stdout
     assert "wrong  What is the buoy shackle made of?" in done.stdout and "expected plywood" in done.stdout
     done = run_refdesk("--library", own_folder, "eval", file, "--at-least", "0.9", "--json")
     assert done.returncode == 1 and json.loads(done.stdout)["figures"]["right"] == 0.75

@@ -24,8 +24,8 @@ DOUBTFUL = "Which colour is the housing of the CM-2 current meter?"
 MODEL = "openai:writer-8b"
 ONCE = {"llm.tries": 1}
 KEY = "sk-test-key"
-QUOTED = "so the sentences are quoted from the documents instead."
-REFUSED = f"{MODEL} did not answer (it refused the key), {QUOTED}"
+QUOTED = "so this answer is quoted from the documents."
+REFUSED = f"{MODEL} did not answer (the API key was refused), {QUOTED}"
 
 Fails = Callable[[WireServer], None]
 
@@ -60,28 +60,28 @@ def broken_twice(wire: WireServer) -> None:
     ("fail", "reason", "code", "status"),
     [
         pytest.param(lambda wire: wire.fail(400), "it refused the request", "provider_refused", 400, id="400"),
-        pytest.param(lambda wire: wire.fail(401), "it refused the key", "provider_refused", 401, id="401"),
-        pytest.param(lambda wire: wire.fail(403), "it refused the key", "provider_refused", 403, id="403"),
-        pytest.param(lambda wire: wire.fail(404), "its provider does not know it", "provider_refused", 404, id="404"),
+        pytest.param(lambda wire: wire.fail(401), "the API key was refused", "provider_refused", 401, id="401"),
+        pytest.param(lambda wire: wire.fail(403), "the API key was refused", "provider_refused", 403, id="403"),
+        pytest.param(
+            lambda wire: wire.fail(404), "the provider does not know this model", "provider_refused", 404, id="404"
+        ),
         pytest.param(
             lambda wire: wire.fail(429, code="insufficient_quota"),
-            "its account has no credit left",
+            "the account has no credit left",
             "provider_refused",
             429,
             id="429:no_credit",
         ),
-        pytest.param(
-            lambda wire: wire.fail(429), "it has too many requests at present", "provider_unavailable", 429, id="429"
-        ),
+        pytest.param(lambda wire: wire.fail(429), "it is overloaded", "provider_unavailable", 429, id="429"),
         pytest.param(lambda wire: wire.fail(500), "its server failed", "provider_unavailable", 500, id="500"),
         pytest.param(
             lambda wire: wire.raw(b"<html>Bad gateway</html>"),
-            "it is not available at present",
+            "it is not available",
             "provider_unavailable",
             0,
             id="garbage",
         ),
-        pytest.param(broken_twice, "it broke off", "provider_interrupted", 0, id="cut"),
+        pytest.param(broken_twice, "the connection was lost", "provider_interrupted", 0, id="cut"),
         pytest.param(lambda wire: wire.say("", times=2), "it wrote nothing", "provider_empty", 0, id="empty"),
         pytest.param(
             lambda wire: wire.say("<think>Hm.", times=2), "it wrote nothing", "provider_empty", 0, id="thoughts_alone"
@@ -118,12 +118,12 @@ def test_who_stood_in_is_named(desk: Refdesk, wire: WireServer) -> None:
     settings = {**ONCE, "llm.fallbacks": "openai:second"}
     answer = desk.ask_sync(QUESTION, settings=settings)
     assert answer.model == "openai:second"
-    assert answer.notes == (f"{MODEL} did not answer (it refused the key), so openai:second wrote this instead.",)
+    assert answer.notes == (f"{MODEL} did not answer (the API key was refused), so openai:second wrote this instead.",)
     assert answer.failed_models == (FailedModel(MODEL, "provider_refused"),)
     wire.fail(401, model="writer-8b")
     wire.fail(500, model="second")
     answer = desk.ask_sync(QUESTION, settings=settings)
-    both = f"{MODEL} did not answer (it refused the key), nor did openai:second (its server failed), {QUOTED}"
+    both = f"{MODEL} did not answer (the API key was refused), nor did openai:second (its server failed), {QUOTED}"
     assert answer.model == "extractive" and answer.notes == (both,)
     assert [one.code for one in answer.failed_models] == ["provider_refused", "provider_unavailable"]
 

@@ -81,8 +81,8 @@ def test_nobody_judges_what_he_does_not_see(desk: Refdesk, answer_id: str, calle
     "verdict, correction, sentence",
     [
         pytest.param("good", "", "an answer is correct or wrong, not 'good'", id="no_such_verdict"),
-        pytest.param("wrong", "x" * 8001, "a text of 8,000 characters at most", id="too_long"),
-        pytest.param("wrong", None, "a correction is a text", id="not_a_text"),
+        pytest.param("wrong", "x" * 8001, "a text of at most 8,000 characters", id="too_long"),
+        pytest.param("wrong", None, "a correction must be a text", id="not_a_text"),
     ],
 )
 def test_what_is_no_feedback_is_refused(desk: Refdesk, verdict: str, correction: str, sentence: str) -> None:

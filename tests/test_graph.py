@@ -235,7 +235,7 @@ def test_a_reader_sees_the_graph_of_his_collections(desk: Any) -> None:
     reader = seen_by(desk, "default")
     assert "Bo Krag" not in {edge["name"] for edge in reader.graph("Ada Lund")["edges"]}
     assert "bo krag" not in {one["key"] for one in reader.graph()["entities"]}
-    with pytest.raises(NotFound, match="no document names 'Bo Krag'"):
+    with pytest.raises(NotFound, match="no document mentions 'Bo Krag'"):
         reader.graph("Bo Krag")
 
 
@@ -247,4 +247,4 @@ def test_over_http(tmp_path: Path) -> None:
             assert len(found["edges"]) == 1 and found["edges"][0]["citation"]["page"] == 1
             assert {"key": "ada lund", "name": "Ada Lund", "chunks": 2} in server.get("/api/graph").json()["entities"]
             missing = server.get("/api/graph", params={"entity": "Zebra"})
-            assert missing.status_code == 404 and "no document names 'Zebra'" in missing.text
+            assert missing.status_code == 404 and "no document mentions 'Zebra'" in missing.text

@@ -111,8 +111,8 @@ def test_the_cache_is_used_and_cleared(server: Server) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({}, "there is no question"),
-        ({"q": "   "}, "there is no question"),
+        ({}, "the question is empty"),
+        ({"q": "   "}, "the question is empty"),
         ({"q": "x" * 1001}, "1000 characters"),
         ({"q": 5}, "q"),
         ({"q": "x", "top_k": 0}, "top_k"),
@@ -121,7 +121,7 @@ def test_the_cache_is_used_and_cleared(server: Server) -> None:
         ({"q": "x", "mode": "wizard"}, "'chat', 'general'"),
         ({"q": "x", "settings": {"llm.answer": "openai:gpt-4o"}}, "cannot be changed for one question"),
         ({"q": "x", "settings": {"rag.nonsense": 1}}, "there is no setting"),
-        ({"q": "x", "pages": [3, 1]}, "no range"),
+        ({"q": "x", "pages": [3, 1]}, "not a valid range"),
         ({"q": "x", "date_from": "spring"}, "not a date"),
         ({"q": "x", "conversation_id": "a\nb"}, "invisible"),
         ({"q": "x", "conversation_id": "  "}, "invisible"),
@@ -159,7 +159,7 @@ def test_a_body_that_does_not_come_is_told_so(examples: Refdesk) -> None:
 
 def test_a_scope_without_documents(server: Server) -> None:
     answer = server.post("/api/query", json={"q": QUESTION, "collection": "nowhere"}).json()
-    assert not answer["is_answered"] and answer["confidence"]["reason"] == "there are no documents to search in"
+    assert not answer["is_answered"] and answer["confidence"]["reason"] == "there are no documents to search"
 
 
 def test_a_document_that_is_not_there(server: Server) -> None:

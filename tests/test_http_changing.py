@@ -60,7 +60,7 @@ def test_a_collection_is_renamed_and_deleted(server: Server, desk: Refdesk) -> N
     assert listed == {"default": 1, "hr": 1, "port/old": 1, "port/old/2024": 1}
     assert server.request("PATCH", "/api/collections/harbour", json={"name": "x"}).status_code == 404
     refused = server.request("PATCH", "/api/collections/hr", json={"name": "a//b"})
-    assert refused.status_code == 400 and "is not a collection" in refused.json()["message"]
+    assert refused.status_code == 400 and "is not a valid collection name" in refused.json()["message"]
     gone = server.request("DELETE", "/api/collections/port%2Fold/2024").json()["deleted"]
     assert gone and set(places(desk)) == {"gates.md", "pay.md", "notes.md"}
     server.request("DELETE", "/api/collections/port")

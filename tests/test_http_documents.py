@@ -141,8 +141,8 @@ def test_wrong_forms_are_said_to_be_wrong(server: Server) -> None:
     assert "multipart" in problem(server.post("/api/documents", json={"files": []}), 400)
     assert "no file" in problem(server.post("/api/documents", files={"x": (None, "y")}), 400)
     assert "JSON object" in problem(send(server, ("a.txt", b"a"), metadata="year=2024"), 400)
-    assert "mapping" in problem(send(server, ("a.txt", b"a"), metadata="[1]"), 400)
-    assert "not a collection" in problem(send(server, ("a.txt", b"a"), collection="../x"), 400)
+    assert "must map" in problem(send(server, ("a.txt", b"a"), metadata="[1]"), 400)
+    assert "not a valid collection" in problem(send(server, ("a.txt", b"a"), collection="../x"), 400)
     assert server.get("/api/uploads").json()["uploads"] == []
 
 
@@ -319,7 +319,7 @@ def test_the_original_comes_back_as_a_download(server: Server) -> None:
 def test_a_text_has_no_original(server: Server, desk: Refdesk) -> None:
     one = desk.add_text("said.txt", "The ferry leaves at six.")
     assert one.document is not None
-    assert "not kept" in problem(server.get(f"/api/documents/{one.document.id}/original"), 404)
+    assert "not stored" in problem(server.get(f"/api/documents/{one.document.id}/original"), 404)
 
 
 # who may

@@ -50,7 +50,7 @@ def test_an_unknown_field_is_named_with_the_known_ones(
 
 def test_a_near_name_is_offered(server: Server) -> None:
     said = server.post("/api/query", json={"question": "When?", "topk": 3}).json()["message"]
-    assert said.startswith("'topk' (did you mean 'top_k'?) is not a field of this request; it may have ")
+    assert said.startswith("'topk' (did you mean 'top_k'?) is not a field of this request; known fields: ")
     said = server.post("/api/query", json={"question": "When?", "modus": "gpt-9"}).json()["message"]
     assert said.startswith("'modus' ") and "question" in said
 

@@ -131,7 +131,7 @@ def test_what_is_not_read_yet_or_could_not_be_says_so(server: Server, desk: Refd
     assert wait_until(both_begun)
     for kind in ("pages/1/text", "pages/1/image", "original"):
         torn = message(server.get(f"/api/documents/{listed['torn.pdf']['id']}/{kind}"), 404)
-        assert torn.startswith("torn.pdf could not be read: this is not a complete PDF")
+        assert torn.startswith("torn.pdf could not be read: this PDF is damaged or incomplete")
         waits = message(server.get(f"/api/documents/{listed['long.md']['id']}/{kind}"), 404)
         assert waits == "long.md is not ready yet: it is processing"
     gone = server.client.delete(f"/api/documents/{listed['long.md']['id']}")
@@ -161,7 +161,7 @@ def test_parts_of_the_original(
     assert (answer.status_code, len(answer.content)) == (status, length)
     assert server.get(address, headers={"If-None-Match": answer.headers["etag"]}).status_code == 304
     beyond = server.get(address, headers={"Range": "bytes=20-"})
-    assert message(beyond, 416) == "the file has only 20 bytes"
+    assert message(beyond, 416) == "the file is only 20 bytes long"
     assert beyond.headers["content-range"] == "bytes */20"
 
 

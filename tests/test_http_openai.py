@@ -79,7 +79,7 @@ def test_history_and_parts_are_heard_and_system_messages_are_not(client: openai.
 def test_errors_are_openais_own(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError, match="there is no model 'gpt-4o'"):
         client.chat.completions.create(model="gpt-4o", messages=[{"role": "user", "content": "x"}])
-    with pytest.raises(openai.BadRequestError, match="no message of the user"):
+    with pytest.raises(openai.BadRequestError, match="no user message"):
         client.chat.completions.create(model="refdesk", messages=[{"role": "system", "content": "x"}])
 
 
@@ -92,7 +92,7 @@ def test_a_key_is_sent_as_openai_sends_it(tmp_path: Path) -> None:
             bad = openai.OpenAI(base_url=f"{server.url}/v1", api_key="rd_wrong", max_retries=0)
             ask = {"model": "refdesk", "messages": [{"role": "user", "content": "How heavy is the anchor?"}]}
             assert "350 kg" in good.chat.completions.create(**ask).choices[0].message.content
-            with pytest.raises(openai.AuthenticationError, match="not known"):
+            with pytest.raises(openai.AuthenticationError, match="unknown"):
                 bad.chat.completions.create(**ask)
 
 
@@ -159,7 +159,7 @@ def test_parameters_of_other_models_do_no_harm(client: openai.OpenAI) -> None:
     assert "[1]" in (done.choices[0].message.content or "")
     with pytest.raises(openai.BadRequestError, match="n: "):
         client.chat.completions.create(model="refdesk", messages=[{"role": "user", "content": QUESTION}], n=2)
-    with pytest.raises(openai.BadRequestError, match="there is no question"):
+    with pytest.raises(openai.BadRequestError, match="the question is empty"):
         client.chat.completions.create(model="refdesk", messages=[{"role": "user", "content": ""}])
     with pytest.raises(openai.BadRequestError, match="messages"):
         client.chat.completions.create(model="refdesk", messages=[])

@@ -63,7 +63,7 @@ def test_a_conversation_that_no_address_leads_to_is_not_begun(server: Server, wr
         ("/api/query", {"q": QUESTION, "conversation_id": wrong}),
     ):
         response = server.post(path, json=body)
-        assert response.status_code == 400 and "a conversation's id has no" in response.json()["message"], response.text
+        assert response.status_code == 400 and "a conversation id cannot" in response.json()["message"], response.text
 
 
 @pytest.mark.parametrize("odd", ["a b", "a.b", "...", "50%", "a?b", "a#b", "Möwe", "a\\b"])
@@ -83,7 +83,7 @@ def test_a_title_holds_nothing_that_turns_letters_about(server: Server) -> None:
     assert renamed("\u202egauges\u2066\x07 and\n\ttides ").json()["title"] == "gauges and tides"
     for nothing in ("\u202e", " \x00 ", "\n"):
         refused = renamed(nothing)
-        assert refused.status_code == 400 and refused.json()["message"] == "a title needs a word"
+        assert refused.status_code == 400 and refused.json()["message"] == "the title is empty"
     assert server.get("/api/conversations/titled").json()["title"] == "gauges and tides"
 
 
@@ -321,7 +321,7 @@ def test_where_the_server_keeps_things_is_for_its_log(
 def test_where_the_server_keeps_uploads_is_not_told(desk: Refdesk) -> None:
     with pytest.raises(LibraryError) as told, Uploads(desk).receiving():
         raise OSError(errno.EACCES, "Permission denied", str(desk.files.waiting))
-    assert told.value.sentence.startswith("the server cannot write to its folder of uploads")
+    assert told.value.sentence.startswith("the server cannot write to its upload folder")
     assert str(desk.folder) not in told.value.sentence
     assert str(desk.folder) in str(told.value.__cause__), "for the log"
 

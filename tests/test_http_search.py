@@ -149,17 +149,17 @@ def test_a_document_elsewhere_is_as_absent_as_one_that_never_was(house: House) -
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ({}, "there is nothing to search for"),
-        ({"q": "  "}, "there is nothing to search for"),
+        ({}, "the search text is empty"),
+        ({"q": "  "}, "the search text is empty"),
         ({"q": "x" * 8001}, "q: string should have at most 8000 characters"),
         ({"q": "x", "k": 0}, "k: should be greater than or equal to 1"),
         ({"q": "x", "k": MOST_HITS + 1}, f"k: should be less than or equal to {MOST_HITS}"),
         ({"q": "x", "k": "5"}, "k: should be a whole number"),
         ({"q": "x", "method": "magic"}, "method: should be 'hybrid', 'bm25', 'dense' or 'rrf'"),
         ({"q": "x", "kind": "poem"}, "'toc', 'credits' or a list of them"),
-        ({"q": "x", "pages": [3, 1]}, "pages 3 to 1 are no range"),
+        ({"q": "x", "pages": [3, 1]}, "pages 3 to 1 is not a valid range"),
         ({"q": "x", "date_from": "spring"}, "'spring' is not a date"),
-        ({"q": "x", "collection": "../x"}, "'../x' is not a collection"),
+        ({"q": "x", "collection": "../x"}, "'../x' is not a valid collection name"),
     ],
 )
 def test_what_is_wrong_is_said(house: House, body: dict[str, Any], sentence: str) -> None:

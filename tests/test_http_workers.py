@@ -170,7 +170,7 @@ def test_an_answer_goes_on_when_redis_is_restarted(own_folder: Path, model: Wire
         redis.stop()
         away = there.get("/readyz")
         assert away.status_code == 200 and away.json()["status"] == "ready"
-        assert away.json()["degraded"] == ["redis"] and "Redis is away" in away.json()["redis"]
+        assert away.json()["degraded"] == ["redis"] and "Redis is unavailable" in away.json()["redis"]
         redis.start()
         steps.release()
         assert next(event for event in reading if event[0] == "content")

@@ -86,12 +86,12 @@ def test_two_documents_of_one_name_are_told_apart(desk: Refdesk) -> None:
     ("line", "message"),
     [
         pytest.param("{", "line 1 is not JSON", id="broken"),
-        pytest.param("[1]", "line 1 is no JSON object", id="a_list"),
+        pytest.param("[1]", "line 1 is not a JSON object", id="a_list"),
         pytest.param('{"content_raw": "x"}', "line 1 has no doc_id", id="no_document"),
         pytest.param('{"doc_id": "d", "content_summary": "x"}', "line 1 has no content_raw", id="a_summary_alone"),
         pytest.param(
             '{"doc_id": "d", "content_raw": "x", "sequence_number": "first"}',
-            "the sequence_number of line 1 is no whole number: 'first'",
+            "the sequence_number of line 1 is not a whole number: 'first'",
             id="no_number",
         ),
     ],
@@ -278,7 +278,7 @@ def test_what_airtable_says_against_it_is_passed_on(
 
 
 def test_a_wrong_key_field_or_row_gets_a_sentence(desk: Refdesk, base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="'content' is no field of a chunk"):
+    with pytest.raises(UsageError, match="'content' is not a field of a chunk"):
         read(desk, fields={"content": "Text"})
     base.put(Key=1, Doc="d1")
     with pytest.raises(UsageError, match=r"record rec0{14} has no content_raw"):

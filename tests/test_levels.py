@@ -78,7 +78,7 @@ def test_every_level_works_without_a_model_and_says_what_it_left_out(own_example
         assert "350 kg" in answer.content
         said = [note for note in answer.notes if note.startswith("Level ")]
         assert bool(said) == (level in ("enhanced", "maximum"))
-        assert all("no model is named" in note for note in said)
+        assert all("no model is set" in note for note in said)
     assert "several drafts, a thinking budget and a reconciler" in said[0]
 
 
@@ -143,8 +143,8 @@ def test_a_model_that_cannot_be_told_to_think_is_said(
     own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = asked(server, own_folder, monkeypatch, "writer-8b", "maximum")
-    assert any(note.startswith("Level maximum did without a thinking budget: the model cannot") for note in notes)
-    assert any("no reconciler model is named" in note for note in notes)
+    assert any(note.startswith("Level maximum skipped a thinking budget: the model does not") for note in notes)
+    assert any("no reconciler model is set" in note for note in notes)
     assert model_info("openai:gpt-4o").thinking == "" and model_info("anthropic:claude-3-7-sonnet").thinking == "budget"
 
 

@@ -297,11 +297,11 @@ def test_models_that_think_keep_their_sampling_and_get_room_for_thoughts() -> No
 @pytest.mark.parametrize(
     "status, kind, hint",
     [
-        (400, ProviderRefused, "name another one"),
+        (400, ProviderRefused, "use another model"),
         (401, ProviderRefused, "_API_KEY"),
         (403, ProviderRefused, "_API_KEY"),
         (404, ProviderRefused, "check the model's name"),
-        (422, ProviderRefused, "name another one"),
+        (422, ProviderRefused, "use another model"),
         (301, ProviderRefused, "base URL"),
         (429, ProviderUnavailable, "fallback"),
         (500, ProviderUnavailable, "fallback"),
@@ -512,7 +512,7 @@ def test_a_stream_under_another_name_is_read(server: WireServer, kind: str) -> N
 def test_an_event_without_end_is_not_read_to_its_end(server: WireServer) -> None:
     server.raw(b"data: ", *[b"x" * (1 << 20)] * 20, ending="hang")
     _, error = collect_until_error(make(server))
-    assert isinstance(error, ProviderUnavailable) and "without end" in str(error)
+    assert isinstance(error, ProviderUnavailable) and "endless event" in str(error)
     assert server.wait_for_disconnect()
 
 

@@ -70,7 +70,7 @@ def test_three_tries_with_growing_waits(server: WireServer, status: int) -> None
     assert chain.text() == "ok"
     assert len(chain.waits) == 2
     assert 0.75 <= chain.waits[0] <= 1.25 and 1.5 <= chain.waits[1] <= 2.5
-    assert f"answered {status}" in chain.events[0] and "try 2 of 3 in" in chain.events[0]
+    assert f"answered {status}" in chain.events[0] and "attempt 2 of 3 in" in chain.events[0]
 
 
 def test_waits_double_up_to_ten_seconds_within_a_quarter() -> None:
@@ -85,7 +85,7 @@ def test_exhausted_tries_give_the_last_error(server: WireServer) -> None:
     with pytest.raises(ProviderUnavailable, match="answered 500"):
         chain.pieces()
     assert len(server.requests) == 3
-    assert "given up after 3 of 3 tries" in chain.events[-1]
+    assert "gave up after 3 of 3 attempts" in chain.events[-1]
 
 
 def test_the_wait_that_is_asked_for(server: WireServer) -> None:
@@ -190,7 +190,7 @@ def test_a_broken_stream_begins_anew_on_the_next_model(server: WireServer) -> No
     assert usage is not None
     # 14 characters of prompt and 14 of text were lost: 4 tokens each
     assert (usage.prompt_tokens, usage.completion_tokens, usage.calls) == (14, 9, 2)
-    assert "broke off" in chain.events[0]
+    assert "lost the connection" in chain.events[0]
 
 
 def test_a_single_model_begins_anew_once(server: WireServer) -> None:

@@ -65,8 +65,7 @@ def test_who_refuses_twice_what_the_reader_finds_is_not_believed(library: Librar
     answer = library.ask()
     assert answer.is_answered and "350 kg" in answer.content and answer.model == "extractive"
     assert answer.notes == (
-        "openai:writer-8b did not find the answer in the passages; "
-        "the sentences are quoted from the documents instead.",
+        "openai:writer-8b did not find the answer in the passages, so this answer is quoted from the documents.",
     )
 
 
@@ -89,7 +88,7 @@ def test_what_a_tiny_model_makes_up_is_not_shown(library: Library, server: WireS
     answer = library.ask("writer-1b")
     assert "Paris" not in answer.content and "350 kg" in answer.content and answer.model == "extractive"
     assert answer.notes == (
-        "openai:writer-1b wrote nothing that the documents prove; the sentences are quoted from them instead.",
+        "openai:writer-1b wrote nothing that the documents support, so this answer is quoted from them.",
     )
 
 

@@ -122,7 +122,7 @@ def check_every_tool(said: dict[str, Any], desk: Refdesk) -> None:
     for name, sentence in {
         "unknown": "there is no document 'no-such.pdf'; list_documents shows what there is",
         "beyond": "not 9999",
-        "empty": "there is no question",
+        "empty": "the question is empty",
         "wrong": "k: should be greater than or equal to 1",
         "missing": "question: field required",
         "strange": "search takes query, k, collection, document; there is no 'folder'",

@@ -128,13 +128,13 @@ def test_nothing_is_written_over(tmp_path: Path, url: str) -> None:
     with open_desk(tmp_path / "one") as desk:
         desk.add_text("quay", "The quay was built of oak in 1911.")
         desk.migrate(url)
-        with pytest.raises(UsageError, match="a library at the target already"):
+        with pytest.raises(UsageError, match="the target already contains a library"):
             desk.migrate(url)
         with pytest.raises(UsageError, match="already"):
             desk.migrate(str(tmp_path / "one"))
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     with (
         Refdesk(tmp_path / "one", settings=SETTINGS, database=url) as desk,
-        pytest.raises(UsageError, match="at the target"),
+        pytest.raises(UsageError, match="the target already"),
     ):
         desk.migrate(str(tmp_path / "two"))

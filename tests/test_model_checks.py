@@ -55,7 +55,7 @@ def saved(server: Server, value: str, query: str = "") -> tuple[int, str]:
 
 def test_what_cannot_work_is_told_at_saving(server: Server, desk: Refdesk) -> None:
     port = free_port()
-    assert saved(server, "nobody:x")[0] == 400 and "'nobody' is not known" in saved(server, "nobody:x")[1]
+    assert saved(server, "nobody:x")[0] == 400 and "unknown provider 'nobody'" in saved(server, "nobody:x")[1]
     assert saved(server, "gpt-4o")[1].startswith("'gpt-4o' is not provider:model")
     assert saved(server, "openai:gpt-4o") == (400, "openai needs an API key, and OPENAI_API_KEY is not set")
     ProviderStore(desk.folder).put("ollama", Entered(f"http://127.0.0.1:{port}"))
@@ -69,7 +69,7 @@ def test_what_cannot_work_is_told_at_saving(server: Server, desk: Refdesk) -> No
 def test_a_name_that_the_provider_does_not_list(server: Server, desk: Refdesk, model: WireServer) -> None:
     ProviderStore(desk.folder).put("openai", Entered(f"{model.url}/v1", KEY))
     status, said = saved(server, "openai:tset-model")
-    assert status == 400 and "does not list a model 'tset-model'; it has other-model, test-model" in said
+    assert status == 400 and "does not list a model 'tset-model'; it offers other-model, test-model" in said
     assert saved(server, "openai:test-model")[0] == 200
     model.key = "another"
     status, said = saved(server, "openai:test-model")
@@ -99,7 +99,7 @@ def test_a_wrong_model_never_stops_answering(server: Server, desk: Refdesk) -> N
     assert response.status_code == 200 and "350 kg" in answer["content"] and answer["model"] == "extractive"
     assert answer["notes"] == [
         "openai:gpt-4o cannot be used: openai needs an API key, and OPENAI_API_KEY is not set.",
-        next(note for note in answer["notes"] if note.startswith("nobody:x cannot be used: the provider")),
+        next(note for note in answer["notes"] if note.startswith("nobody:x cannot be used: unknown provider")),
     ]
     assert server.get("/api/me").json()["model"] is False
     assert {one.name for one in examine(desk) if not one.well} == {"model"}
@@ -108,7 +108,7 @@ def test_a_wrong_model_never_stops_answering(server: Server, desk: Refdesk) -> N
 def test_doctor_asks_the_provider(desk: Refdesk, model: WireServer) -> None:
     ProviderStore(desk.folder).put("openai", Entered(f"{model.url}/v1", KEY))
     desk.parts.settings_store.change({"llm.answer": "openai:test-model"})
-    assert [one.text for one in examine(desk) if one.name == "model"] == ["openai:test-model answers at its address"]
+    assert [one.text for one in examine(desk) if one.name == "model"] == ["openai:test-model is available"]
     model.models = ["other-model"]
     found = next(one for one in examine(desk) if one.name == "model")
     assert not found.well and "does not list a model 'test-model'" in found.text
@@ -129,7 +129,7 @@ def test_a_model_is_connected(server: Server, desk: Refdesk, model: WireServer) 
     assert not (desk.folder / "providers.json").exists() and desk.settings.llm_answer == ""
     model.say("I am a helpful assistant.")
     idle = server.post("/api/models/connect", json=body | {"model": "test-model"})
-    assert idle.status_code == 400 and "did not answer from the passage it was given" in idle.json()["message"]
+    assert idle.status_code == 400 and "did not answer from the given passage" in idle.json()["message"]
     assert desk.settings.llm_answer == "", "saved only if it works"
     model.say("The anchor weighs 350 kg. [1]")
     made = server.post("/api/models/connect", json=body | {"model": "test-model"})

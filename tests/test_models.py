@@ -239,7 +239,7 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
 def test_an_unknown_provider_in_the_settings(tmp_path: Path) -> None:
     made = make_models(config(tmp_path), Settings().changed({"llm.answer": "nobody:x", "llm.fallbacks": "vllm:y"}))
     assert names_of(made) == {"answer": "vllm:y"}
-    assert "nobody:x cannot be used: the provider 'nobody' is not known" in made.problems[0]
+    assert "nobody:x cannot be used: unknown provider 'nobody'" in made.problems[0]
 
 
 def test_the_reader_does_not_wait_for_a_router_that_fails(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_only_an_admin_of_the_whole_library_writes_them(desk: Refdesk) -> None:
 
 @pytest.mark.parametrize("text", ["[1]", '"a"', "{", '{"a": 1}', '{" ": "x"}'])
 def test_rules_by_collection_are_json(text: str) -> None:
-    with pytest.raises(UsageError, match="JSON of collections"):
+    with pytest.raises(UsageError, match="JSON object of collections"):
         Settings().changed({"prompt.collection_rules": text})
 
 
@@ -131,14 +131,15 @@ def test_where_there_cannot_be_three_parts_it_is_said(
     server.say("The anchor weighs 350 kg. [1]")
     with Refdesk(own_folder) as small:
         (note,) = small.ask_sync(QUESTION, cache=False, settings=wished).notes
-    assert note.startswith("The answer is not in three parts (answer.format): so small a model")
+    assert note.startswith("The answer does not have three parts (answer.format): models this small")
     for name in server.openai_env("writer-1b"):
         monkeypatch.delenv(name)
     with Refdesk(own_folder) as alone:
         answer = alone.ask_sync(QUESTION, cache=False, settings=wished)
         assert "350 kg" in answer.content and alone.ask_sync(QUESTION, cache=False).notes == ()
     assert answer.notes == (
-        "The answer is not in three parts (answer.format): no model is named, and sentences are quoted as they stand.",
+        "The answer does not have three parts (answer.format): "
+        "no model is set, so the answer is quoted from the documents.",
     )
 
 

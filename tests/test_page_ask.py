@@ -74,7 +74,7 @@ def page(browser: Browser, server: Server) -> Iterator[Page]:
 def test_upload_ask_and_see_the_lines(browser: Browser, tmp_path: Path) -> None:
     """The whole way: a PDF is chosen, read, asked about, and the marked boxes cover the quoted words on its page."""
     with Refdesk(tmp_path / "library") as desk, serving(desk) as server, tab(browser, server.url) as page:
-        expect(page.get_by_role("heading", name="The desk is empty")).to_be_visible()
+        expect(page.get_by_role("heading", name="The library is empty")).to_be_visible()
         page.get_by_role("link", name="Documents").click()
         page.get_by_label("Choose files").set_input_files(DOCUMENTS / "wb7-mooring-sheet.pdf")
         expect(page.locator(".doc[data-status=ready]")).to_have_count(1)
@@ -316,7 +316,7 @@ def test_a_cited_document_that_was_deleted(browser: Browser, tmp_path: Path) -> 
             ask(page, "How many cranes has the harbour?")
             desk.remove("note.md")
             page.locator(".answer .chip").first.click()
-            expect(page.get_by_role("alert")).to_contain_text("This document is no longer here")
+            expect(page.get_by_role("alert")).to_contain_text("This document no longer exists")
 
 
 def test_an_address_written_by_hand(browser: Browser, server: Server) -> None:
@@ -395,7 +395,7 @@ def test_words_appear_as_they_come_and_can_be_stopped(page: Page, with_model: Wi
         lengths.add(len(page.locator(".answer").inner_text()))
     assert len(lengths) >= 5 and max(lengths) < len(text)
     page.get_by_role("button", name="Stop").click()
-    expect(page.locator(".turn")).to_contain_text("Stopped before it was complete.")
+    expect(page.locator(".turn")).to_contain_text("Stopped early.")
     while not with_model.requests[-1].disconnected and time.monotonic() < until:
         page.wait_for_timeout(100)
     assert with_model.requests[-1].disconnected  # the model was told, too
@@ -404,9 +404,7 @@ def test_words_appear_as_they_come_and_can_be_stopped(page: Page, with_model: Wi
 def test_a_model_that_failed_is_told_and_counted(page: Page, with_model: WireServer) -> None:
     with_model.fail(401)
     ask(page, "What does the anchor of the standard wave buoy mooring weigh?")
-    why = (
-        "openai:test-model did not answer (it refused the key), so the sentences are quoted from the documents instead."
-    )
+    why = "openai:test-model did not answer (the API key was refused), so this answer is quoted from the documents."
     expect(page.locator(".turn .notice.warn").first).to_have_text(why)
     page.goto(page.url.partition("#")[0] + "#/analytics")
     expect(page.locator(".figure", has_text="whose model failed")).to_contain_text("1")
@@ -423,7 +421,7 @@ def test_markdown_and_doubts(page: Page, with_model: WireServer) -> None:
     expect(doubtful.first).to_contain_text("900 kg")
     page.locator(".answer .flag").first.hover()
     expect(page.get_by_role("tooltip")).to_contain_text("350 kg")
-    expect(page.locator(".checks").first).to_contain_text("not fully proved")
+    expect(page.locator(".checks").first).to_contain_text("not fully supported")
     assert page.locator(".answer p .claim[data-verdict]").count() == 0
 
 
@@ -432,7 +430,7 @@ def test_an_error_says_what_to_do(browser: Browser, server: Server) -> None:
         page.route("**/api/chat/stream", lambda route: route.continue_(post_data='{"message": ""}'))
         page.get_by_label("Question", exact=True).fill("Anything?")
         page.keyboard.press("Enter")
-        expect(page.get_by_role("alert")).to_contain_text("There is no question")
+        expect(page.get_by_role("alert")).to_contain_text("The question is empty")
         expect(page.get_by_role("button", name="Try again")).to_be_visible()
 
 
@@ -487,8 +485,8 @@ def test_what_the_documents_do_not_say(page: Page) -> None:
 def test_thumbs_and_a_correction(page: Page, server: Server) -> None:
     ask(page, "What is the buoy shackle made of?")
     page.get_by_role("button", name="This is wrong").click()
-    page.get_by_label("What would be right?").fill("Titanium, grade 5.")
-    page.get_by_role("button", name="Send the correction").click()
+    page.get_by_label("What is the correct answer?").fill("Titanium, grade 5.")
+    page.get_by_role("button", name="Send correction").click()
     expect(page.locator(".toast").last).to_contain_text("Thank you")
     expect(page.get_by_role("button", name="This is wrong")).to_be_focused()  # the form is gone
     answer_id = page.locator("article.turn").get_attribute("data-answer")

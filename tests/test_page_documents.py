@@ -96,23 +96,23 @@ def test_several_at_once_and_whole_folders(browser: Browser, tmp_path: Path) -> 
         with serving(desk) as server, tab(browser, f"{server.url}/#/documents") as page:
             for name in ("note 1", "note 2"):
                 page.get_by_label(f"Choose {name}").check()
-            bar = page.get_by_role("group", name="Chosen documents")
-            expect(bar).to_contain_text("2 documents chosen")
+            bar = page.get_by_role("group", name="Selected documents")
+            expect(bar).to_contain_text("2 documents selected")
             bar.get_by_role("button", name="Move").click()
             page.get_by_label("Collection", exact=True).fill("harbour/2024")
             page.get_by_role("button", name="Save").click()
-            expect(bar).to_contain_text("2 documents chosen")  # so that more can be done to them
+            expect(bar).to_contain_text("2 documents selected")  # so that more can be done to them
             page.get_by_label("Search by name").fill("note 1")
-            expect(bar).to_contain_text("1 document chosen")  # what is out of sight is no longer chosen
+            expect(bar).to_contain_text("1 document selected")  # what is out of sight is no longer chosen
             page.get_by_label("Search by name").fill("")
             expect(page.locator(".doc")).to_have_count(5)
-            bar.get_by_role("button", name="Choose all shown").click()
-            bar.get_by_role("button", name="Choose none").click()
+            bar.get_by_role("button", name="Select all shown").click()
+            bar.get_by_role("button", name="Select none").click()
             expect(bar).to_be_hidden()
 
             page.get_by_role("button", name="harbour 2").click()
             page.get_by_role("button", name="Rename the collection harbour").click()
-            page.get_by_label("Name, or path").fill("port")
+            page.get_by_label("Name or path").fill("port")
             page.get_by_role("button", name="Save").click()
             expect(page.get_by_role("button", name="port 2")).to_be_focused()
             expect(page.locator(".doc")).to_have_count(2)
@@ -160,13 +160,13 @@ def test_a_password_is_asked_for(page: Page, server: Server) -> None:
     row = page.locator(".upload[data-name='locked.pdf']")
     expect(row).to_contain_text("This PDF needs a password.")
     assert "--" not in row.inner_text()  # options of the command line are of no use here
-    row.get_by_role("button", name="Give the password").click()
-    page.get_by_label("Its password").fill("wrong")
+    row.get_by_role("button", name="Enter password").click()
+    page.get_by_label("Password").fill("wrong")
     page.get_by_role("dialog").get_by_role("button", name="Try again").click()
-    expect(row).to_contain_text("The password does not open this PDF.")
+    expect(row).to_contain_text("The password is wrong.")
     listed = page.locator(".doc", has_text="locked.pdf")
-    listed.get_by_role("button", name="Give the password").click()
-    page.get_by_label("Its password").fill("secret")
+    listed.get_by_role("button", name="Enter password").click()
+    page.get_by_label("Password").fill("secret")
     page.get_by_role("dialog").get_by_role("button", name="Try again").click()
     expect(page.locator(".doc[data-status=ready]", has_text="locked.pdf")).to_be_visible()
     expect(page.locator(".upload[data-status=failed]", has_text="locked.pdf")).to_have_count(0)
@@ -215,7 +215,7 @@ def test_an_address_that_may_not_be_fetched(browser: Browser, tmp_path: Path) ->
         page.get_by_role("button", name="Add from the web").click()
         page.get_by_label("Address of a page or a file").fill("http://127.0.0.1:9/secret")
         page.keyboard.press("Enter")
-        expect(page.locator(".toast, .upload[data-status=failed]").first).to_contain_text("not on the public web")
+        expect(page.locator(".toast, .upload[data-status=failed]").first).to_contain_text("not on the public internet")
         expect(page.locator(".doc[data-status=ready]")).to_have_count(0)
 
 

@@ -68,7 +68,7 @@ def test_asking_and_stopping(page: Page, model: WireServer) -> None:
     expect(box).to_be_focused()
     page.get_by_role("button", name="Stop").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".turn")).to_contain_text("Stopped before it was complete.")
+    expect(page.locator(".turn")).to_contain_text("Stopped early.")
     expect(box).to_be_focused()
 
 
@@ -121,10 +121,10 @@ def test_a_wrong_password(browser: Browser, tmp_path: Path) -> None:
         file = {"name": "locked.pdf", "mimeType": "", "buffer": data.getvalue()}
         page.get_by_label("Choose files").set_input_files([file])  # type: ignore[list-item]
         row = page.locator(".doc", has_text="locked.pdf")
-        row.get_by_role("button", name="Give the password").press("Enter")
-        page.get_by_label("Its password").fill("wrong")
+        row.get_by_role("button", name="Enter password").press("Enter")
+        page.get_by_label("Password").fill("wrong")
         page.keyboard.press("Enter")
-        expect(row).to_contain_text("The password does not open this PDF.")
+        expect(row).to_contain_text("The password is wrong.")
         expect(page.locator(".doc button:focus, .doc input:focus")).to_have_count(1)
 
 

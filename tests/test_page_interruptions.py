@@ -88,7 +88,7 @@ def test_an_answer_goes_on_while_one_looks_elsewhere(browser: Browser, server: S
         page.get_by_role("link", name="Documents").click()
         expect(page.locator(".doc").first).to_be_visible()
         waiting = page.locator(".talk", has_text="while I look elsewhere")
-        expect(waiting.get_by_role("img", name="An answer is on its way")).to_be_visible()
+        expect(waiting.get_by_role("img", name="Answering")).to_be_visible()
         waiting.get_by_role("link").click()
         expect(page.locator(".answer")).to_contain_text("The anchor")
         assert page.url == address
@@ -139,7 +139,7 @@ def test_a_reload_that_comes_too_late_finds_what_was_written(
         while not model.requests[-1].disconnected and time.monotonic() < until:
             page.wait_for_timeout(100)
         page.goto(address)
-        expect(page.locator(".turn .stopped")).to_contain_text("Stopped before it was complete.")
+        expect(page.locator(".turn .stopped")).to_contain_text("Stopped early.")
         expect(page.locator(".answer")).to_contain_text("The anchor")
         writes(model, f"{QUOTE} [1]")
         page.get_by_role("button", name="Ask again").click()
@@ -151,7 +151,7 @@ def test_a_stopped_answer_is_kept_and_marked(browser: Browser, server: Server, m
     with tab(browser, server.url) as page:
         put(page, "Tell me about the anchor and stop")
         page.get_by_role("button", name="Stop", exact=True).click()
-        expect(page.locator(".turn .stopped")).to_contain_text("What was written is kept, and was not checked.")
+        expect(page.locator(".turn .stopped")).to_contain_text("The text so far is kept but was not checked.")
         expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
         page.reload()
         expect(page.locator(".asked")).to_have_text("Tell me about the anchor and stop")
@@ -170,7 +170,7 @@ def test_enter_while_an_answer_streams_puts_the_next_question_in_line(
     writes(model, delay=0.08)
     with tab(browser, server.url) as page:
         put(page, "Tell me about the anchor before the others")
-        line = page.get_by_role("list", name="Questions in line")
+        line = page.get_by_role("list", name="Queued questions")
         for question in ("And the second about the anchor?", "And one too many?", "And the third about the anchor?"):
             page.get_by_label(BOX, exact=True).fill(question)
             page.keyboard.press("Enter")
@@ -198,7 +198,7 @@ def test_what_is_in_line_survives_a_reload_and_a_stop(browser: Browser, server: 
         page.get_by_label(BOX, exact=True).fill("And its chain, next in line?")
         page.keyboard.press("Enter")
         page.reload()
-        expect(page.get_by_role("list", name="Questions in line")).to_contain_text("And its chain, next in line?")
+        expect(page.get_by_role("list", name="Queued questions")).to_contain_text("And its chain, next in line?")
         expect(page.locator(".answer")).to_contain_text("The anchor")
         writes(model)
         page.get_by_role("button", name="Stop", exact=True).click()
@@ -230,7 +230,7 @@ def test_a_stop_in_one_tab_is_a_stop_in_the_other(browser: Browser, server: Serv
             expect(second.locator(".answer")).to_contain_text("The anchor")
             second.get_by_role("button", name="Stop", exact=True).click()
             for one in (second, page):
-                expect(one.locator(".turn .stopped")).to_contain_text("Stopped before it was complete.")
+                expect(one.locator(".turn .stopped")).to_contain_text("Stopped early.")
 
 
 def test_a_conversation_is_not_deleted_under_its_answer(browser: Browser, server: Server, model: WireServer) -> None:
@@ -241,7 +241,7 @@ def test_a_conversation_is_not_deleted_under_its_answer(browser: Browser, server
         expect(talk.get_by_role("button", name="Delete")).to_have_count(1)
         writes(model, delay=0.05)
         put(page, "And once more about the anchor?")
-        expect(talk.get_by_role("img", name="An answer is on its way")).to_be_visible()
+        expect(talk.get_by_role("img", name="Answering")).to_be_visible()
         expect(talk.get_by_role("button")).to_have_count(0)  # it would come back with its answer
         expect(page.locator("article.turn[data-answer]")).to_have_count(2)
         expect(talk.get_by_role("button", name="Delete")).to_have_count(1)
@@ -254,11 +254,11 @@ def test_two_conversations_at_once(browser: Browser, server: Server, model: Wire
             page.get_by_role("link", name="New conversation").last.click()
             expect(page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
             put(page, f"Tell me about the anchor in the {name} conversation")
-        expect(page.get_by_role("img", name="An answer is on its way")).to_have_count(2)
+        expect(page.get_by_role("img", name="Answering")).to_have_count(2)
         expect(page.locator("article.turn[data-answer] .answer")).to_contain_text("the second one")
         page.locator(".talk", has_text="in the first conversation").get_by_role("link").click()
         expect(page.locator("article.turn[data-answer] .answer")).to_contain_text("the first one")
-        expect(page.get_by_role("img", name="An answer is on its way")).to_have_count(0)
+        expect(page.get_by_role("img", name="Answering")).to_have_count(0)
 
 
 def test_what_is_typed_survives_a_reload(browser: Browser, server: Server) -> None:

@@ -78,7 +78,7 @@ def test_a_model_is_connected_at_the_top_of_the_settings(browser: Browser, serve
         ask(page, "How heavy is the anchor?")
         expect(page.locator(".answer")).to_contain_text("The anchor weighs 350 kg.")
         page.goto(f"{server.url}/#/settings")
-        panel.get_by_role("button", name="Forget address and key").click()
+        panel.get_by_role("button", name="Delete address and key").click()
         expect(panel.get_by_role("alert")).to_contain_text("openai needs an API key")
         page.get_by_role("link", name="Ask").click()
         ask(page, "What is the anchor made of?")

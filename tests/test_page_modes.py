@@ -55,7 +55,7 @@ def png() -> bytes:
 def test_a_report_has_headings_and_can_be_taken_away(browser: Browser, quoting: Server) -> None:
     with tab(browser, quoting.url) as page:
         expect(page.get_by_label("Model", exact=True)).to_have_count(0)
-        expect(page.get_by_role("button", name="Attach a picture")).to_be_hidden()
+        expect(page.get_by_role("button", name="Attach an image")).to_be_hidden()
         page.get_by_label("Mode", exact=True).select_option("report")
         ask(page, BOTH)
         headings = page.locator(".answer h4")

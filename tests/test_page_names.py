@@ -19,7 +19,7 @@ def test_an_edge_opens_its_proof_and_a_name_leads_on(page: Page, server: Server)
     page.get_by_role("link", name=re.compile("Ines Carrow")).click()
     expect(page.get_by_role("heading", name="Ines Carrow")).to_be_visible()
     edges = server.get("/api/graph", params={"entity": "Ines Carrow"}).json()["edges"]
-    rows = page.get_by_role("list", name="What stands beside it").get_by_role("listitem")
+    rows = page.get_by_role("list", name="Related names").get_by_role("listitem")
     expect(rows).to_have_count(len(edges))
     rows.first.get_by_role("button").click()
     expect(page.locator("#viewer")).to_contain_text(edges[0]["citation"]["document_name"])
@@ -33,9 +33,9 @@ def test_an_edge_opens_its_proof_and_a_name_leads_on(page: Page, server: Server)
 def test_a_name_that_nobody_has_is_said_to_be_missing(browser: Browser, server: Server) -> None:
     with tab(browser, server.url, allowed=("404",)) as page:
         page.goto(f"{server.url}/#/graph")
-        page.get_by_label("Find a name").fill("Zebra")
+        page.get_by_label("Search names").fill("Zebra")
         page.get_by_role("button", name="Show").click()
-        expect(page.get_by_text("No document names this")).to_be_visible()
+        expect(page.get_by_text("No document mentions this")).to_be_visible()
 
 
 @pytest.mark.parametrize("options", [{"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 844}}], ids=str)

@@ -69,7 +69,7 @@ def test_files_go_where_they_were_dropped(page: Page, desk: Refdesk) -> None:
 def test_a_new_collection_begins_with_its_first_file(page: Page, desk: Refdesk) -> None:
     expect(page.locator(".drop")).to_contain_text("they go into default")
     page.get_by_role("button", name="New collection").click()
-    page.get_by_label("Name, or path").fill("harbour/2025")
+    page.get_by_label("Name or path").fill("harbour/2025")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".folder[aria-pressed=true]")).to_contain_text("2025")
     expect(page.get_by_role("heading", name="This collection is empty")).to_be_visible()
@@ -84,7 +84,7 @@ def test_an_editor_begins_in_a_collection_of_his_own(browser: Browser, tmp_path:
         with serving(desk) as server, tab(browser, server.url, allowed=("401",)) as page:
             page.get_by_label("Key").fill(secret)
             page.get_by_role("button", name="Sign in").click()
-            expect(page.get_by_role("heading", name="The desk is empty")).to_be_visible()
+            expect(page.get_by_role("heading", name="The library is empty")).to_be_visible()
             expect(page.get_by_role("button", name="Add the example documents")).to_have_count(0)
             expect(page.locator(".offer")).to_have_count(0)  # they would be refused, too
             page.get_by_role("link", name="Add your own").click()
@@ -116,7 +116,7 @@ def by_hand(page: Page) -> None:
     page.get_by_role("link", name="Documents").click()
     folder(page, "harbour")
     page.get_by_role("button", name="Rename the collection harbour").click()
-    page.get_by_label("Name, or path").fill("port")
+    page.get_by_label("Name or path").fill("port")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".folder[aria-pressed=true]")).to_contain_text("port")
 
@@ -127,11 +127,11 @@ def by_another(server: Server) -> None:
 
 def test_two_collections_do_not_become_one_by_mistake(page: Page, desk: Refdesk) -> None:
     folder(page, "harbour")
-    for answer, after in (("Cancel", "harbour"), ("Make them one", "ferries")):
+    for answer, after in (("Cancel", "harbour"), ("Merge", "ferries")):
         page.get_by_role("button", name="Rename the collection harbour").click()
-        page.get_by_label("Name, or path").fill("ferries")
+        page.get_by_label("Name or path").fill("ferries")
         page.get_by_role("button", name="Save").click()
-        expect(page.get_by_role("dialog")).to_contain_text("Both become one.")
+        expect(page.get_by_role("dialog")).to_contain_text("The two collections will be merged.")
         page.get_by_role("button", name=answer).click()
         expect(page.locator(".folder[aria-pressed=true]")).to_contain_text(after)
         assert places(desk)["crane.txt"] == after
@@ -146,7 +146,7 @@ def test_what_is_chosen_and_shown_stays_when_a_file_is_ready(page: Page, desk: R
     page.get_by_label("Choose files").set_input_files(FILES[:1])  # type: ignore[arg-type]
     expect(page.get_by_role("button", name="note-0.txt", exact=True)).to_be_visible()
     expect(page.locator(".doc")).to_have_count(63)
-    expect(page.get_by_role("group", name="Chosen documents")).to_contain_text("2 documents chosen")
+    expect(page.get_by_role("group", name="Selected documents")).to_contain_text("2 documents selected")
     expect(page.get_by_label("Choose text 58")).to_be_checked()
 
 
@@ -156,7 +156,7 @@ def test_the_viewer_goes_along(page: Page, desk: Refdesk) -> None:
         page.get_by_label(f"Choose {name}").check()
     page.get_by_role("button", name="crane.txt", exact=True).click()
     expect(page.locator(".viewer-bar")).to_contain_text("harbour")
-    bar = page.get_by_role("group", name="Chosen documents")
+    bar = page.get_by_role("group", name="Selected documents")
     bar.get_by_role("button", name="Move").click()
     page.get_by_label("Collection", exact=True).fill("quay")
     page.get_by_role("button", name="Save").click()

@@ -184,7 +184,7 @@ def test_a_question_that_failed_is_seen_in_traces_and_analytics(browser: Browser
             expect(page.locator(".notice.bad")).to_contain_text("model")
             assert not {"null", "undefined"} & set(page.locator("main").inner_text().split())
             page.get_by_role("link", name="Analytics").click()
-            expect(page.locator(".figure", has_text="ended in an error")).to_contain_text("1")
+            expect(page.locator(".figure", has_text="failed")).to_contain_text("1")
 
 
 # signing in
@@ -198,7 +198,7 @@ def test_signing_in_as_a_reader(browser: Browser, own_folder: Path) -> None:
             page.wait_for_url("**/sign-in")
             page.get_by_label("Key").fill("rd_nobody")
             page.get_by_role("button", name="Sign in").click()
-            expect(page.get_by_role("alert")).to_contain_text("not known")
+            expect(page.get_by_role("alert")).to_contain_text("unknown")
             page.get_by_label("Key").fill(secret)
             page.get_by_role("button", name="Sign in").click()
             expect(page.locator("#who")).to_have_text("Rita · reader")

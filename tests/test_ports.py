@@ -166,7 +166,7 @@ def test_moved_and_renamed(desk: Any) -> None:
     assert names(seen_by(desk, "default").search("oak 1911", method="bm25")) == []
     assert desk.parts.reader.generation() > generation
     desk.add_text("quay", "Another quay.")
-    with pytest.raises(UsageError, match="there is a document 'quay' in 'default' already"):
+    with pytest.raises(UsageError, match="there is already a document 'quay' in 'default'"):
         desk.move("crane", "default", name="quay")
     with pytest.raises(UsageError, match="2 documents are called 'quay'"):
         desk.document("quay")

@@ -266,7 +266,7 @@ def test_a_lost_index_is_made_again(tmp_path: Path, url: str) -> None:
     [
         ("mysql://root@localhost/refdesk", "cannot be kept in 'mysql'"),
         ("postgresql://localhost", "names no database"),
-        ("not an address", "not an address"),
+        ("not a valid address", "not a valid address"),
     ],
 )
 def test_an_address_that_is_none(tmp_path: Path, wrong: str, said: str) -> None:
@@ -299,7 +299,7 @@ def test_a_read_that_takes_too_long_is_given_up(tmp_path: Path, url: str, monkey
 def test_doctor_says_where_it_is_kept(tmp_path: Path, url: str) -> None:
     with open_desk(tmp_path / "library") as desk:
         said = desk.check_database().text
-    assert said.startswith("PostgreSQL ") and "pgvector" in said and "own postings" in said
+    assert said.startswith("PostgreSQL ") and "pgvector" in said and "own tables" in said
     with Refdesk(tmp_path / "other", database="") as desk:
         assert desk.check_database().text.startswith("SQLite in")
 
@@ -379,7 +379,7 @@ def test_a_backup_of_it_is_a_library_in_a_folder(tmp_path: Path, url: str, monke
     with open_desk(tmp_path / "library") as desk:
         desk.add(write_notes(tmp_path / "notes", 2))
         saved = desk.backup(tmp_path / "saved.refdesk")
-    with pytest.raises(UsageError, match="restored into a folder"):
+    with pytest.raises(UsageError, match="restored to a folder"):
         Refdesk.restore(saved, tmp_path / "restored")
     monkeypatch.delenv("REFDESK_DATABASE_URL")
     Refdesk.restore(saved, tmp_path / "restored")

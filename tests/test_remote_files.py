@@ -95,7 +95,7 @@ def test_a_place_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_bucket_that_is_not_there(nodes: tuple[RemoteFiles, RemoteFiles], tmp_path: Path) -> None:
     assert nodes[0].problem() == ""
-    assert "there is no bucket" in RemoteFiles(tmp_path / "x", "s3://no-such-bucket/library").problem()
+    assert "does not exist; create it" in RemoteFiles(tmp_path / "x", "s3://no-such-bucket/library").problem()
 
 
 @pytest.mark.parametrize("url", ["nonsense://bucket/folder", "s3x://b"])

@@ -276,7 +276,7 @@ def test_a_library_that_others_could_read_is_closed_to_them(tmp_path: Path) -> N
     with open_desk(library) as desk:
         assert wide(library) == {}
         said = {one.name: one for one in examine(desk)}["rights"]
-        assert said.well and "were closed" in said.text
+        assert said.well and "were open to other users" in said.text
         (library / "files").chmod(0o755)
         said = {one.name: one for one in examine(desk)}["rights"]
         assert not said.well and "chmod" in said.advice

@@ -135,9 +135,7 @@ def test_a_long_list_is_shown_in_part_and_counted(tmp_path: Path) -> None:
         desk.add(tmp_path / "rules.md")
         answer = desk.ask_sync("What are the rules of the harbour?")
     assert [text.partition(".")[0] for text in claims(answer)[1:]] == [str(n) for n in range(1, 13)]
-    assert answer.notes == (
-        "The list has 20 items, of which the first 12 are shown; the others stand on page 1 of “rules.md”.",
-    )
+    assert answer.notes == ("The list has 20 items; the first 12 are shown. The others are on page 1 of “rules.md”.",)
 
 
 def test_an_enumeration_in_prose_is_the_short_answer(desk: Refdesk) -> None:

@@ -215,7 +215,7 @@ def test_removed_documents_are_not_found(own_examples: Refdesk) -> None:
         pytest.param({"k": 0}, "k must be a whole number of at least 1, not 0", id="k_0"),
         pytest.param({"k": -3}, "k must be a whole number of at least 1", id="k_negative"),
         pytest.param({"k": "5"}, "k must be a whole number of at least 1, not '5'", id="k_a_text"),
-        pytest.param({"text": None}, "nothing to search for", id="none"),
+        pytest.param({"text": None}, "the search text is empty", id="none"),
         pytest.param({"document": "half\ud800"}, r"no document 'half\?'", id="half_surrogate_in_a_name"),
         pytest.param({"method": "magic"}, "no search method 'magic'", id="method"),
         pytest.param({"document": "missing.pdf"}, "no document 'missing.pdf'", id="document"),
@@ -224,11 +224,11 @@ def test_removed_documents_are_not_found(own_examples: Refdesk) -> None:
         pytest.param({"pages": (0, 2)}, "pages 0 to 2", id="page_0"),
         pytest.param({"date_from": "2024"}, "'2024' is not a date", id="date"),
         pytest.param({"date_to": "31.01.2024"}, "is not a date", id="german_date"),
-        pytest.param({"collection": "a//b"}, "'a//b' is not a collection", id="collection"),
-        pytest.param({"metadata": "by=x"}, "metadata is a mapping", id="metadata"),
+        pytest.param({"collection": "a//b"}, "'a//b' is not a valid collection name", id="collection"),
+        pytest.param({"metadata": "by=x"}, "metadata must map", id="metadata"),
         pytest.param({"settings": {"rag.top": 3}}, "no setting 'rag.top'", id="setting"),
-        pytest.param({"text": ""}, "nothing to search for", id="empty"),
-        pytest.param({"text": " \n\t"}, "nothing to search for", id="blank"),
+        pytest.param({"text": ""}, "the search text is empty", id="empty"),
+        pytest.param({"text": " \n\t"}, "the search text is empty", id="blank"),
     ],
 )
 def test_a_wrong_call_gets_one_sentence(examples: Refdesk, arguments: dict[str, Any], message: str) -> None:
@@ -350,10 +350,12 @@ def test_the_last_text_of_a_name_wins(desk: Refdesk) -> None:
         pytest.param(("a", 5), "a text needs a name and a text", id="a_number_is_no_text"),
         pytest.param({"name": "a"}, "a text needs a name and a text", id="no_text"),
         pytest.param({"name": "a", "text": "b", "colour": "red"}, "a text needs a name and a text", id="unknown_field"),
-        pytest.param({"name": "a", "text": "b", "format": "pdf"}, "cannot be of the format 'pdf'", id="format"),
+        pytest.param({"name": "a", "text": "b", "format": "pdf"}, "cannot have the format 'pdf'", id="format"),
         pytest.param({"name": "a", "text": "b", "date": "yesterday"}, "'yesterday' is not a date", id="date"),
-        pytest.param({"name": "a", "text": "b", "metadata": 5}, "metadata is a mapping", id="metadata"),
-        pytest.param({"name": "a", "text": "b", "collection": "../x"}, "'../x' is not a collection", id="collection"),
+        pytest.param({"name": "a", "text": "b", "metadata": 5}, "metadata must map", id="metadata"),
+        pytest.param(
+            {"name": "a", "text": "b", "collection": "../x"}, "'../x' is not a valid collection name", id="collection"
+        ),
     ],
 )
 def test_a_bad_text_gets_one_sentence_and_adds_nothing(desk: Refdesk, bad: Any, message: str) -> None:

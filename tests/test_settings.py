@@ -74,17 +74,17 @@ def test_values_are_read_as_people_write_them(name: str, value: Any, kept: Any) 
         pytest.param("rag.top_k", 5.5, "must be a whole number", id="a_fraction"),
         pytest.param("rag.top_k", True, "must be a whole number", id="true_is_no_number"),
         pytest.param("rag.top_k", None, "must be a whole number", id="none"),
-        pytest.param("rag.top_k", 0, "must lie between 1 and 1000, not 0", id="too_small"),
-        pytest.param("rag.top_k", 1001, "must lie between 1 and 1000", id="too_large"),
+        pytest.param("rag.top_k", 0, "must be between 1 and 1000, not 0", id="too_small"),
+        pytest.param("rag.top_k", 1001, "must be between 1 and 1000", id="too_large"),
         pytest.param("rag.dense_weight", "nan", "must be a number", id="nan"),
         pytest.param("rag.dense_weight", float("inf"), "must be a number", id="infinite"),
-        pytest.param("rag.dense_weight", 1.1, "must lie between 0.0 and 1.0", id="over_1"),
+        pytest.param("rag.dense_weight", 1.1, "must be between 0.0 and 1.0", id="over_1"),
         pytest.param("ingest.ocr", "maybe", "must be true or false", id="maybe"),
         pytest.param("ingest.ocr", 1, "must be true or false", id="1_is_no_bool"),
         pytest.param("ingest.memory_limit_mb", 10, "must be at least 512, not 10", id="no_upper_limit"),
         pytest.param("rag.fusion", "magic", "must be convex or rrf", id="not_a_choice"),
-        pytest.param("ingest.chunk_minimum", 250, "must rise", id="minimum_over_target"),
-        pytest.param("answer.ensemble_voting", True, "was removed: it did nothing", id="removed"),
+        pytest.param("ingest.chunk_minimum", 250, "must be in ascending order", id="minimum_over_target"),
+        pytest.param("answer.ensemble_voting", True, "was removed: it had no effect", id="removed"),
         pytest.param("answer.level", "Basic", "must be basic, standard, enhanced or maximum, not 'Basic'", id="case"),
     ],
 )
@@ -138,7 +138,7 @@ def test_a_caller_does_not_change_what_is_the_owners(name: str, value: Any) -> N
 
 
 def test_a_wrong_value_of_a_caller_is_refused_too() -> None:
-    with pytest.raises(UsageError, match="must lie between"):
+    with pytest.raises(UsageError, match="must be between"):
         Settings().for_request({"rag.top_k": 0})
     with pytest.raises(UsageError, match="there is no setting 'nonsense'"):
         Settings().for_request({"nonsense": 1})
@@ -152,7 +152,7 @@ def test_specs_say_what_the_check_holds() -> None:
     assert [spec.name for spec in specs()] == [name for name, _, _ in Settings().items()]
     assert {spec.section for spec in specs()} == set(SECTIONS)
     assert found["rag.top_k"].allowed == "1 to 1000" and found["rag.fusion"].allowed == "convex or rrf"
-    assert found["ingest.ocr"].allowed == "true or false" and found["llm.answer"].allowed == "a text"
+    assert found["ingest.ocr"].allowed == "true or false" and found["llm.answer"].allowed == "text"
     assert found["cache.exact_ttl_seconds"].allowed == "1 or more"
     for spec in specs():
         for choice in spec.choices:

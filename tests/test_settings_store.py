@@ -74,9 +74,9 @@ def test_a_search_goes_by_it(tmp_path: Path) -> None:
     "values, message",
     [
         pytest.param({"rag.topk": 1}, "there is no setting 'rag.topk'", id="unknown"),
-        pytest.param({"rag.top_k": 0}, "must lie between 1 and 1000", id="out_of_bounds"),
+        pytest.param({"rag.top_k": 0}, "must be between 1 and 1000", id="out_of_bounds"),
         pytest.param({"rag.top_k": 3, "rag.fusion": "magic"}, "must be convex or rrf", id="one_of_two"),
-        pytest.param({"ingest.chunk_minimum": 220}, "must rise", id="against_another_setting"),
+        pytest.param({"ingest.chunk_minimum": 220}, "must be in ascending order", id="against_another_setting"),
     ],
 )
 def test_what_is_wrong_changes_nothing(tmp_path: Path, values: dict[str, Any], message: str) -> None:
@@ -92,7 +92,7 @@ def test_settings_that_hang_together_are_changed_together(tmp_path: Path) -> Non
         smaller = {"ingest.chunk_minimum": 20, "ingest.chunk_target": 50, "ingest.chunk_maximum": 100}
         desk.parts.settings_store.change(smaller)
         assert desk.parts.settings_store.load() == smaller
-        with pytest.raises(UsageError, match="must rise"):
+        with pytest.raises(UsageError, match="must be in ascending order"):
             desk.parts.settings_store.reset("ingest.chunk_target")
         desk.parts.settings_store.reset()
         assert desk.settings == Settings()
@@ -107,7 +107,7 @@ def test_what_another_version_wrote_is_left_alone(tmp_path: Path) -> None:
         assert desk.parts.settings_store.load() == {"rag.rrf_k": 32, "rag.top_k": 5}
         assert desk.settings.top_k == 5
         said = " ".join(desk.parts.settings_store.notes)
-        assert "rag.telepathy is not used: there is no setting" in said and "rag.fusion is not used" in said
+        assert "rag.telepathy is ignored: there is no setting" in said and "rag.fusion is ignored" in said
         assert len(desk.parts.settings_store.notes) == 3
         desk.parts.settings_store.set("rag.top_k", 6)
         assert len(desk.parts.settings_store.notes) == 3, "they stay for the version that knows them"

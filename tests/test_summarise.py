@@ -156,7 +156,7 @@ def test_a_model_that_refuses_ends_the_job_with_a_sentence(folder: Path, server:
 
 
 def test_without_a_model_it_is_said(tmp_path: Path) -> None:
-    with Refdesk(tmp_path) as desk, pytest.raises(UsageError, match="no model is named"):
+    with Refdesk(tmp_path) as desk, pytest.raises(UsageError, match="no model is set"):
         desk.summary_cost()
 
 

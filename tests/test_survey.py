@@ -157,7 +157,7 @@ def test_without_a_model_the_embedder_routes(kind: str, tmp_path: Path) -> None:
 def test_the_trace_says_who_routed_and_the_notes_what_was_not_read_in_full(examples: Refdesk) -> None:
     answer = examples.ask_sync(QUESTION, settings=SURVEY, cache=False, k=3)
     found = stage(answer, examples, "survey")
-    assert found["input"]["router"] == "embedder" and found["output"]["why"] == "no model is named"
+    assert found["input"]["router"] == "embedder" and found["output"]["why"] == "no model is set"
     assert found["output"]["looked_at"] == found["output"]["summaries"] == examples.chunk_count
     assert "350 kg" in answer.content
     assert any("seen as summaries only" in note for note in answer.notes)

@@ -89,4 +89,4 @@ def test_a_settings_file_with_a_removed_name_is_opened_and_told(
     with caplog.at_level(logging.WARNING, "refdesk"), Refdesk(tmp_path) as desk:
         assert desk.settings.top_k == 7 and desk.settings.strategy == "auto"
         assert len(desk.parts.settings_store.notes) == 1
-    assert "'answer.ensemble_voting' was removed: it did nothing; it is ignored" in caplog.text
+    assert "'answer.ensemble_voting' was removed: it had no effect; it is ignored" in caplog.text

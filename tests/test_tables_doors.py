@@ -158,7 +158,7 @@ def test_the_terminal_lists_them(desk: Refdesk) -> None:
     text = shown("fees.md", "--tables")
     assert re.search(r"1\s+page 1, 2 rows, 3 columns, in thousands\s+Fees In thousands of crowns\.", text)
     assert re.search(r"Q1 2020\s+thousand, 2020-Q1", text)
-    assert "It has no tables." in shown("fees.md", "--tables", "--page", "2")
+    assert "This document has no tables." in shown("fees.md", "--tables", "--page", "2")
     found = json.loads(shown("fees.md", "--tables", "--json"))
     assert [(table["number"], table["caption"], len(table["columns"])) for table in found] == [
         (1, "Fees In thousands of crowns.", 3),

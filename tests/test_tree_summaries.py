@@ -116,7 +116,7 @@ def test_a_model_that_refuses_ends_the_job_with_its_reason(desk: Refdesk, server
 
 
 def test_without_a_model_it_is_said(tmp_path: Path) -> None:
-    with Refdesk(tmp_path / "library") as desk, pytest.raises(UsageError, match="no model is named"):
+    with Refdesk(tmp_path / "library") as desk, pytest.raises(UsageError, match="no model is set"):
         desk.tree_summary_cost()
 
 
@@ -127,6 +127,6 @@ def test_on_the_command_line(desk: Refdesk, server: WireServer, tmp_path: Path) 
     unasked = run_refdesk("--library", str(tmp_path / "library"), "tree", "--by-model", **environment)
     assert unasked.returncode == 2 and "3 sections or documents" in unasked.stderr and server.requests == []
     done = run_refdesk("--library", str(tmp_path / "library"), "tree", "--by-model", "--yes", **environment)
-    assert done.returncode == 0 and "3 sections and documents were summed up." in done.stdout
+    assert done.returncode == 0 and "3 sections and documents summarised." in done.stdout
     with Refdesk(tmp_path / "library") as again:
         assert len(again.parts.reader.tree_nodes(DOCUMENT, Scope())) == 1

@@ -200,7 +200,7 @@ def test_a_server_says_when_a_process_dies_and_when_the_library_is_empty(tmp_pat
         assert wait_until(lambda: _is_ready(server))
         server.process.terminate()
         said = server.log_at_end()
-    assert f"{tmp_path / 'library'}, which is empty, on http" in said
+    assert f"{tmp_path / 'library'} (empty) on http" in said
     assert f"Child process [{mine}] died" in said
 
 

@@ -94,7 +94,7 @@ def test_what_is_read_from_a_picture_alone_is_called_that(
     server.answer_by(answering("A red dotted curve lies below a thick purple one [{n}]."))
     with opened(own_folder, server, monkeypatch, "gpt-4o") as desk:
         answer = desk.ask_sync(FIGURE, mode="vision", cache=False)
-    assert answer.claims[0].verdict == "partly" and "picture" in answer.claims[0].note
+    assert answer.claims[0].verdict == "partly" and "image" in answer.claims[0].note
 
 
 @pytest.mark.parametrize("model", ["", "writer-8b"])
@@ -106,7 +106,7 @@ def test_without_a_model_that_sees_captions_and_text_are_read(
     with desk:
         answer = desk.ask_sync("What does figure 1 show?", mode="vision", cache=False)
     assert "mean of each group" in answer.content
-    assert any("captions and the text" in note for note in answer.notes)
+    assert any("captions and text" in note for note in answer.notes)
     assert not any(pictures(request) for request in server.requests)
 
 
@@ -133,7 +133,7 @@ def test_a_provider_that_refuses_pictures_gets_the_text(
     server.answer_by(refuse)
     with opened(own_folder, server, monkeypatch, "gpt-4o") as desk:
         answer = desk.ask_sync("What does figure 1 show?", mode="vision", cache=False)
-    assert answer.model == "openai:gpt-4o" and any("refused the pictures" in note for note in answer.notes)
+    assert answer.model == "openai:gpt-4o" and any("refused the images" in note for note in answer.notes)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_nobody_who_sees_is_one_sentence(
     own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     desk = opened(own_folder, server, monkeypatch, model) if model else Refdesk(own_folder)
-    with desk, pytest.raises(ModelNotAllowed, match="see"):
+    with desk, pytest.raises(ModelNotAllowed, match="accept"):
         desk.ask_sync(ANCHOR, images=[png()])
     assert server.requests == []
 
@@ -202,10 +202,10 @@ def test_pictures_are_checked_and_made_small(tmp_path: Path) -> None:
     for wrong, said in (
         ([b"%PDF-1.7"], "cannot be read"),
         ([b"<svg xmlns='http://www.w3.org/2000/svg'/>"], "cannot be read"),
-        ([b"x" * (11 << 20)], "10 MB at most"),
+        ([b"x" * (11 << 20)], "at most 10 MB"),
         ([tmp_path / "nothing.png"], "nothing.png cannot be read"),
         ([3], "bytes or the path"),
-        ([png()] * 5, "4 pictures at most"),
+        ([png()] * 5, "at most 4 images"),
     ):
         with pytest.raises(UsageError, match=said):
             checked(wrong)
@@ -235,7 +235,7 @@ def test_over_http_and_v1(own_folder: Path, server: WireServer, monkeypatch: pyt
         assert many.status_code == 400
         desk.change_settings({"llm.sees": "no"})
         refused = http.post("/api/query", json={"q": "How heavy is this?", "images": [{"data": packed}]})
-        assert refused.status_code == 422 and "does not see" in refused.json()["message"]
+        assert refused.status_code == 422 and "does not accept" in refused.json()["message"]
 
 
 def test_on_the_command_line(own_folder: Path, server: WireServer, tmp_path: Path) -> None:
@@ -245,4 +245,4 @@ def test_on_the_command_line(own_folder: Path, server: WireServer, tmp_path: Pat
     done = run_refdesk(*call, **server.openai_env("gpt-4o"))
     assert done.returncode == 0 and "350 kg" in json.loads(done.stdout)["content"], done.stderr
     done = run_refdesk(*call, **server.openai_env("writer-8b"))
-    assert done.returncode == 2 and "does not see pictures" in done.stderr and done.stderr.count("\n") == 1
+    assert done.returncode == 2 and "does not accept images" in done.stderr and done.stderr.count("\n") == 1

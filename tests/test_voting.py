@@ -78,7 +78,7 @@ def test_what_only_one_draft_says_goes(voter: Voter, server: WireServer) -> None
     assert any(isinstance(one, Thinking) and one.step == "vote" for one in found)
     shown = "".join(one.token for one in found if isinstance(one, Content))
     assert "painted blue" in shown and [one.content for one in found if isinstance(one, Replace)] == [""]
-    assert any("in two of them" in note for note in answer.notes)
+    assert any("in two drafts" in note for note in answer.notes)
 
 
 def test_what_two_others_say_comes_in(voter: Voter) -> None:
@@ -114,7 +114,7 @@ def test_a_draft_that_fails_is_left_out(voter: Voter) -> None:
 def test_one_draft_alone_stands_and_that_is_said(voter: Voter) -> None:
     voter.drafts(RIGHT, Reply(status=400, message="no"))
     answer = voter.answer(settings={"llm.tries": 1})
-    assert answer.content == "The anchor weighs 350 kg [1]." and any("only one came" in one for one in answer.notes)
+    assert answer.content == "The anchor weighs 350 kg [1]." and any("Only one of" in one for one in answer.notes)
 
 
 def test_one_that_refuses_does_not_outvote_two(voter: Voter) -> None:

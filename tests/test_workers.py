@@ -137,7 +137,7 @@ def test_a_document_that_ends_its_workers_is_parked(desk: Refdesk) -> None:
         jobs = finished(desk)
     assert jobs["innocent.md"].status == "ready"
     parked = jobs["poison.pdf"]
-    assert parked.status == "failed" and f"ended {MOST_TAKEN} times" in parked.reason and "it is kept" in parked.reason
+    assert parked.status == "failed" and f"died {MOST_TAKEN} times" in parked.reason and "it is saved" in parked.reason
     assert desk.files.staged(poison.id).is_file()
     uploads = Uploads(desk)
     again = uploads.retry(poison.id, LOCAL)
@@ -203,7 +203,7 @@ def test_more_than_can_wait_is_refused_for_a_while(tmp_path: Path) -> None:
                 assert server.post("/api/documents", files=form).status_code == 202
             refused = server.post("/api/documents", files=[("files", ("more.md", b"The lamp."))])
             assert refused.status_code == 429 and refused.headers["retry-after"] == "30"
-            assert "2 files wait to be added already" in refused.json()["message"]
+            assert "2 files are already waiting to be added" in refused.json()["message"]
             assert "refdesk_jobs_waiting 2.0" in server.get("/metrics").text
             with workers(desk, 1):
                 finished(desk)

@@ -1,4 +1,4 @@
-"""Who comes in, and what may an admin do? Keys and sign-ins, and what admins manage: keys, settings, models."""
+"""Keys and sign-ins, and what admins manage: keys, settings, models."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ class Keys:
         >>> desk.keys.change("Anna", role="editor", collections=["finance", "hr"])
         """
         if name is None and role is None and collections is None and not every_collection:
-            raise UsageError("there is nothing to change", hint="name a new name, a role or collections")
+            raise UsageError("there is nothing to change", hint="give a new name, a role or collections")
         if collections is not None and every_collection:
-            raise UsageError("a key is for some collections or for every one, not both", hint="say one of the two")
+            raise UsageError("a key is for some collections or for all of them, not both", hint="choose one of the two")
         if collections is not None and not collections:
-            raise UsageError("a key without any collection opens nothing", hint="revoke it instead")
+            raise UsageError("a key without any collection gives no access", hint="revoke it instead")
         return self._store.change(
             name_or_id,
             name=name,
@@ -314,8 +314,8 @@ class AdminDesk:
         if not settings.llm_enabled:
             raise ModelNotAllowed("models are switched off in this library", hint="ask without `model`")
         if model not in allowed:
-            others = f"use one of {', '.join(allowed)}" if allowed else "its owner names them in llm.allowed"
-            raise ModelNotAllowed(f"questions to this library cannot be put to '{model[:100]}'", hint=others)
+            others = f"use one of {', '.join(allowed)}" if allowed else "the owner can allow models in llm.allowed"
+            raise ModelNotAllowed(f"the model '{model[:100]}' is not allowed in this library", hint=others)
         return settings.changed({"llm.answer": model})
 
     def model_state(self) -> dict[str, Any]:
@@ -374,10 +374,8 @@ class AdminDesk:
         except ProviderError as error:
             raise UsageError(str(error), hint=error.hint) from error
         if not trial["answers"]:
-            said = trial["reply"][:SHOWN_OF_REPLY] or "nothing"
-            raise UsageError(
-                f"{name} did not answer from the passage it was given: “{said}”", hint="try a larger model"
-            )
+            reply = trial["reply"][:SHOWN_OF_REPLY] or "nothing"
+            raise UsageError(f"{name} did not answer from the given passage: “{reply}”", hint="try a larger model")
         return trial
 
     def disconnect_model(self, role: ModelRole = "answer") -> tuple[str, str]:
@@ -400,7 +398,7 @@ class AdminDesk:
         self.parts.models.enter(_provider(name), Entered())
 
     async def test_model(self, name: str, base_url: str | None = None, api_key: str | None = None) -> dict[str, Any]:
-        """Puts a question about a passage to it. If it answers, it is used again even after failures."""
+        """Asks the model about a passage. If it answers, it is used again even if it failed before."""
         self.require("settings")
         provider = PROVIDERS.get(name.partition(":")[0].strip())
         entered = self._entered(provider, base_url, api_key) if provider else None

@@ -1,4 +1,4 @@
-"""The frozen values that travel when a question is asked; nothing here does any work.
+"""The frozen values used when a question is asked; no logic.
 
 Question → Query → Plan → Retrieved → Context → Answer
 
@@ -169,8 +169,8 @@ class Plan:
 
     @property
     def sizes(self) -> dict[str, Any]:
-        own = {"strategy": self.strategy, "k": self.k, "candidates": self.candidates}
-        return own | ({"engines": list(self.engines)} if self.engines else {})
+        fields = {"strategy": self.strategy, "k": self.k, "candidates": self.candidates}
+        return fields | ({"engines": list(self.engines)} if self.engines else {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,10 +238,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Where a claim is proved: the quoted sentence and the boxes it stands in. One per marker and sentence.
+    """The evidence for a claim: the quoted sentence and its boxes. One per marker and sentence.
 
-    `located` is false when only the page is known; `origin` is the range of the quote in the document's text, which
-    places it in formats without boxes.
+    `located` is false if only the page is known; `origin` is the range of the quote in the document's text, which
+    locates it in formats without boxes.
     """
 
     marker: int
@@ -261,15 +261,15 @@ class Citation:
     support_score: float = 0.0  # how well it proves what cites it; 0 before the answer is written
 
     def to_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in self.__slots__}
-        return own | {"heading_path": list(self.heading_path), "boxes": [box.to_dict() for box in self.boxes]}
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return fields | {"heading_path": list(self.heading_path), "boxes": [box.to_dict() for box in self.boxes]}
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A sentence of the answer: characters `start..end` of its content, markers included, and its verdict.
 
-    `citations` are places in the answer's `citations`, from 0: two claims may cite other sentences of one passage.
+    `citations` are indexes into `citations` of the answer: two claims may cite different sentences of one passage.
     """
 
     text: str  # without markers
@@ -284,7 +284,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A cited document, once; `markers` are the citations that point at it."""
+    """A cited document; `markers` are the citations that refer to it."""
 
     document_id: str
     document_name: str
@@ -296,7 +296,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """How sure an answer is, and why."""
+    """The confidence of an answer, and the reason for it."""
 
     score: float
     level: ConfidenceLevel
@@ -305,7 +305,7 @@ class Confidence:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The same thing with different values in two sources."""
+    """The same attribute with different values in two sources."""
 
     text: str
     markers: tuple[int, int]
@@ -328,7 +328,7 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens and money; `cost_usd` is 0 for models that cost nothing and None where no price is known."""
+    """Tokens and cost; `cost_usd` is 0 for free models and None if the price is unknown."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -356,7 +356,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class FailedModel:
-    """A model that was asked to write and did not answer; `code` is that of the error."""
+    """A model that failed to answer; `code` is the error code."""
 
     model: str
     code: str
@@ -364,7 +364,7 @@ class FailedModel:
 
 @dataclass(frozen=True, slots=True)
 class FigureCell:
-    """A cell that a figure was read or computed from; `citation` is its place in the answer's `citations`, from 0."""
+    """A cell that a figure was read or computed from; `citation` is its index in the answer's `citations`, from 0."""
 
     text: str
     row_path: tuple[str, ...]
@@ -378,10 +378,10 @@ class FigureCell:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What was read from cells of a table or computed from them: `label`: `value`, by `formula` where it is computed.
+    """A value read from table cells, or computed from them by `formula`: `label`: `value`.
 
-    `table` is what is drawn beside it: the first `head_rows` of it are the head of the columns; `marked` are the places
-    (row, column) in it of the cells that were used.
+    `table` is the part of the table to show: its first `head_rows` rows are column headings; `marked` are the positions
+    (row, column) of the cells that were used.
     """
 
     label: str
@@ -402,7 +402,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What comes back: text with [1] markers, and for every sentence what proves it."""
+    """The answer: text with [1] markers, and the evidence for every sentence."""
 
     id: str
     question: str
@@ -440,16 +440,17 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         # Written out: `dataclasses.asdict` copies every value, and takes as long as the rest of a cached answer.
-        own = _fields(self)
+        made = _fields(self)
         for name in ("claims", "sources", "related_documents", "failed_models"):
-            own[name] = [_fields(entry) for entry in own[name]]
-        own["figures"] = [
+            made[name] = [_fields(entry) for entry in made[name]]
+        made["figures"] = [
             _fields(figure) | {"cells": [_fields(cell) for cell in figure.cells]} for figure in self.figures
         ]
         for name in ("confidence", "verification", "usage"):
-            own[name] = _fields(own[name])
-        own["sufficiency"] = _fields(self.sufficiency) | {"conflicts": [_fields(o) for o in self.sufficiency.conflicts]}
-        return own | {"citations": [citation.to_dict() for citation in self.citations], "metrics": dict(self.metrics)}
+            made[name] = _fields(made[name])
+        conflicts = [_fields(conflict) for conflict in self.sufficiency.conflicts]
+        made["sufficiency"] = _fields(self.sufficiency) | {"conflicts": conflicts}
+        return made | {"citations": [citation.to_dict() for citation in self.citations], "metrics": dict(self.metrics)}
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -518,7 +519,7 @@ def _sound(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, Mapping):
-        return {_sound(name): _sound(one) for name, one in value.items()}
+        return {_sound(name): _sound(item) for name, item in value.items()}
     return [_sound(element) for element in value] if isinstance(value, list | tuple) else value
 
 

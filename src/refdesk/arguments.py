@@ -1,4 +1,4 @@
-"""What may a caller hand in? Names, scopes, texts and questions, checked once at the door."""
+"""Validates what callers pass in: names, scopes, texts and questions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def one_of(what: str, value: Any, choices: Sequence[Choice]) -> Choice:
 
 def checked_pages(pages: Range | None) -> Range | None:
     if pages is not None and not 1 <= pages[0] <= pages[1]:
-        raise UsageError(f"pages {pages[0]} to {pages[1]} are no range", hint="count from 1, the first page first")
+        raise UsageError(
+            f"pages {pages[0]} to {pages[1]} is not a valid range", hint="pages count from 1, lower number first"
+        )
     return pages
 
 
@@ -100,9 +102,9 @@ def _collection(path: str) -> str:
     parts = [part.strip() for part in valid_utf8(path).split("/")]
     found = "/".join(parts)
     if not all(parts) or any(part in (".", "..") for part in parts) or HIDDEN.search(found):
-        raise UsageError(f"'{path}' is not a collection", hint="use a name, or a path such as finance/2024")
+        raise UsageError(f"'{path}' is not a valid collection name", hint="use a name, or a path such as finance/2024")
     if len(found) > LONGEST_NAME:
-        raise UsageError(f"a collection's name has {LONGEST_NAME} characters at most")
+        raise UsageError(f"a collection name can have at most {LONGEST_NAME} characters")
     return found
 
 
@@ -113,7 +115,7 @@ def checked_name(name: Any) -> str:
     """
     wanted = _one_line(name)
     if not 1 <= len(wanted) <= LONGEST_NAME:
-        raise UsageError(f"a document's name has 1 to {LONGEST_NAME} characters")
+        raise UsageError(f"a document name must have 1 to {LONGEST_NAME} characters")
     return wanted
 
 
@@ -121,7 +123,7 @@ def checked_title(title: Any) -> str:
     """What a conversation may be called: one line that says something; the store cuts it where it is long."""
     wanted = _one_line(title)
     if not wanted:
-        raise UsageError("a title needs a word")
+        raise UsageError("the title is empty")
     return wanted
 
 
@@ -132,10 +134,10 @@ def _one_line(text: Any) -> str:
 
 def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, str]:
     if metadata is not None and not isinstance(metadata, Mapping):
-        raise UsageError(f"metadata is a mapping of names to values, not {metadata!r:.100}")
+        raise UsageError(f"metadata must map names to values, not {metadata!r:.100}")
     found = {valid_utf8(name): valid_utf8(value) for name, value in (metadata or {}).items()}
     if sum(len(name) + len(value) for name, value in found.items()) > LONGEST_METADATA:
-        raise UsageError(f"the metadata of a document have {LONGEST_METADATA:,} characters at most")
+        raise UsageError(f"a document can have at most {LONGEST_METADATA:,} characters of metadata")
     return found
 
 
@@ -154,7 +156,7 @@ def checked_text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> N
             hint="use (name, text), or a mapping with these and any of title, collection, metadata, date, format",
         )
     if (format := fields.get("format") or "text") not in TEXT_FORMATS:
-        raise UsageError(f"a text cannot be of the format '{format}'", hint=f"use one of {', '.join(TEXT_FORMATS)}")
+        raise UsageError(f"a text cannot have the format '{format}'", hint=f"use one of {', '.join(TEXT_FORMATS)}")
     metadata = checked_metadata(fields.get("metadata"))
     title = valid_utf8(fields.get("title") or metadata.get("title", ""))
     return NewText(
@@ -195,10 +197,10 @@ def make_question(
 ) -> Question:
     """A caller's words checked; `mode` takes quick, standard and thorough too, which no other mode is called."""
     if not isinstance(text, str) or not text.strip():
-        raise UsageError("there is no question", hint="ask something, such as “When is the price list revised?”")
+        raise UsageError("the question is empty", hint="ask something, such as “When is the price list revised?”")
     if len(text) > settings.max_question_characters:
         most = settings.max_question_characters
-        raise UsageError(f"a question has {most:,} characters at most, not {len(text):,}", hint="shorten it")
+        raise UsageError(f"a question can have at most {most:,} characters, not {len(text):,}", hint="shorten it")
     if mode in RESPONSE_MODES:
         mode, response_mode = None, response_mode or mode
     chosen = one_of("mode", mode or "chat", MODES)
@@ -228,5 +230,5 @@ def _turn(one: Any) -> Turn:
         return one
     role, content = (one.get("role"), one.get("content")) if isinstance(one, Mapping) else tuple(one)
     if role not in ROLES or not isinstance(content, str):
-        raise UsageError("a turn of the history is a role (user or assistant) and what was said")
+        raise UsageError("each history turn needs a role (user or assistant) and a text")
     return Turn(role, content)

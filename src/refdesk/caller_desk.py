@@ -1,4 +1,4 @@
-"""What one caller sees of a library, and may do with it: documents, searching, asking, conversations, answers.
+"""A library as one caller sees it: documents, searching, asking, conversations, answers.
 
 Whoever opens a library is a caller who sees all of it (`Refdesk`); `desk.for_caller(caller)` gives another one's desk.
 """
@@ -91,14 +91,16 @@ class CallerDesk(AdminDesk):
         """The checked name of a collection that holds documents, for who may read all of it."""
         place = arguments.checked_collection(name)
         known = self.collections() if self.caller.may("read", place) else []
-        if not any(f"{one}/".startswith(f"{place}/") for one, _ in known):
+        if not any(f"{name}/".startswith(f"{place}/") for name, _ in known):
             raise NotFound(f"there is no collection '{place}'")
         return place
 
     def place_for(self, collection: str = "") -> str:
         """Where new documents go: where the caller says, else the one collection of his key, else the default one."""
-        own = self.caller.collections or ()
-        chosen = arguments.checked_collection(collection.strip() or (own[0] if len(own) == 1 else DEFAULT_COLLECTION))
+        allowed = self.caller.collections or ()
+        chosen = arguments.checked_collection(
+            collection.strip() or (allowed[0] if len(allowed) == 1 else DEFAULT_COLLECTION)
+        )
         self.require("add", chosen)
         return chosen
 
@@ -182,8 +184,8 @@ class CallerDesk(AdminDesk):
         # Many go in several steps. Who stands where another goes must be gone by then, also after a kill in between.
         found.sort(key=lambda document: len(document.collection), reverse=len(new) > len(old))
         moves = [Move(document.id, document.collection, new + document.collection[len(old) :]) for document in found]
-        for one in moves:
-            arguments.checked_collection(one.collection)  # the longest of them may have become too long
+        for move in moves:
+            arguments.checked_collection(move.collection)  # the longest of them may have become too long
         return self._moved(moves)
 
     def remove_collection(self, collection: str) -> list[Document]:
@@ -278,7 +280,7 @@ class CallerDesk(AdminDesk):
         document = self.document(name)
         path = self.parts.writer.original(document)
         if not document.content_hash or not path.is_file():
-            raise NotFound(f"the original of {document.name} is not kept", hint="its text can be shown instead")
+            raise NotFound(f"the original of {document.name} is not stored", hint="use its text instead")
         return path
 
     def figure(self, image: str) -> Path:
@@ -319,7 +321,7 @@ class CallerDesk(AdminDesk):
         self.require("search")
         chosen = self._chosen(settings)
         if not isinstance(text, str) or not text.strip():
-            raise UsageError("there is nothing to search for", hint="give a question or a few words")
+            raise UsageError("the search text is empty", hint="enter a question or a few words")
         scope = self.scope(collection, document, kind, pages, date_from, date_to, metadata)
         depth = chosen.top_k if k is None else k
         return self.search_vector(text, self.parts.embedder.embed_query, depth, method, scope, chosen)
@@ -334,25 +336,27 @@ class CallerDesk(AdminDesk):
         scope, reader = self.scope(collection), self.parts.reader
         key = entity_key(entity)
         listed = reader.entities_beginning(key, scope, most)
-        entities = [{"key": one, "name": name, "chunks": count} for one, name, count in listed]
+        entities = [{"key": entity_key, "name": name, "chunks": count} for entity_key, name, count in listed]
         if not key:
             return {"entity": None, "edges": [], "entities": entities}
         stated = reader.relations([key], scope, most)
-        forms = [one for one in stated if one.predicate == SHORT_FOR]
-        keys = {key, *(entity_key(one.subject) for one in forms), *(entity_key(one.object) for one in forms)}
+        forms = [relation for relation in stated if relation.predicate == SHORT_FOR]
+        keys = {key, *(entity_key(form.subject) for form in forms), *(entity_key(form.object) for form in forms)}
         mentions = reader.mentions(keys, scope, READ_FOR_GRAPH)
-        ids = [*dict.fromkeys([*(one.chunk_id for one in stated), *(one.chunk_id for one in mentions)])]
+        ids = [
+            *dict.fromkeys([*(relation.chunk_id for relation in stated), *(mention.chunk_id for mention in mentions)])
+        ]
         read = reader.chunks(ids)
         if not read:
-            raise NotFound(f"no document names '{entity}'", hint="search for it instead")
+            raise NotFound(f"no document mentions '{entity}'", hint="search for it instead")
         edges = beside(keys, [chunk for chunk, _ in read.values()], stated, most)
-        names = [*dict.fromkeys(one.name for one in mentions)] or [entity]
+        names = [*dict.fromkeys(mention.name for mention in mentions)] or [entity]
         return {
             "entity": {"key": key, "name": names[0], "names": names, "chunks": len(read)},
             "edges": [
-                {"key": one.key, "name": one.name, "says": one.says, "count": one.count}
-                | {"citation": self._proof(number, one, read[one.chunk.id][1])}
-                for number, one in enumerate(edges, 1)
+                {"key": edge.key, "name": edge.name, "says": edge.says, "count": edge.count}
+                | {"citation": self._proof(number, edge, read[edge.chunk.id][1])}
+                for number, edge in enumerate(edges, 1)
             ],
             "entities": entities,
         }

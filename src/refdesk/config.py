@@ -1,4 +1,4 @@
-"""Deployment: where the library lives, which models serve it, and how its files are kept on this machine.
+"""Deployment: where the library is, which models it uses, and how its files are kept on this machine.
 
 Configuration comes from arguments, the environment, then refdesk.toml; last come variables such as LLM_MODEL, which
 other programs may mean too. Files are their owner's alone; what the disk says of them is said in words.
@@ -121,7 +121,7 @@ class Config:
         named = entered.base_url or env.get(provider.base_url_variable, "").strip()
         named = named or (env.get("LLM_BASE_URL", "").strip() if is_common else "")
         variables = (*provider.key_variables, "LLM_API_KEY") if is_common else provider.key_variables
-        variable = next((one for one in variables if env.get(one, "").strip()), "")
+        variable = next((variable for variable in variables if env.get(variable, "").strip()), "")
         key = env.get(variable, "").strip()
         if entered.api_key or entered.base_url:
             variable, key = IN_SETTINGS, entered.api_key
@@ -130,10 +130,10 @@ class Config:
         if not key and provider.needs_key and not named:
             raise UsageError(
                 f"{provider.name} needs an API key, and {variable} is not set",
-                hint=f"enter the key in the settings of the page, or set {variable}",
+                hint=f"enter the key on the settings page, or set {variable}",
             )
         if not (key.isascii() and key.isprintable()):
-            raise UsageError(f"{variable} holds characters that no API key has", hint="copy the key once more")
+            raise UsageError(f"{variable} holds characters that no API key has", hint="copy the key again")
         return ProviderAccess(_base_url(provider, named, is_entered=bool(entered.base_url)), key, variable)
 
 
@@ -157,12 +157,12 @@ def load_config(
     env = os.environ if environment is None else environment
     folder = Path(library or env.get("REFDESK_LIBRARY") or DEFAULT_LIBRARY).expanduser().absolute()
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file, not a library's folder", hint="name a folder with --library")
+        raise UsageError(f"{folder} is a file, not a library's folder", hint="choose a folder with --library")
     table = _read_toml(folder / "refdesk.toml")
     embedder = env.get("REFDESK_EMBEDDER") or str(table.get("embedder", SHIPPED_EMBEDDER))
     if embedder != SHIPPED_EMBEDDER and not embedder.startswith("openai:"):
         raise UsageError(
-            f"the embedder '{embedder}' is not known",
+            f"unknown embedder '{embedder}'",
             hint="use 'shipped', or 'openai:MODEL' for an OpenAI-compatible endpoint",
         )
     is_remote = embedder != SHIPPED_EMBEDDER  # keys are read only for what is named
@@ -183,7 +183,7 @@ def load_config(
         redis_url=env.get("REFDESK_REDIS_URL", "").strip(),
         files_url=env.get("REFDESK_FILES_URL", "").strip(),
         settings=table.get("settings", {}),
-        environment_settings=_given(env, {variable_of(one.name): one.name for one in specs()}),
+        environment_settings=_given(env, {variable_of(spec.name): spec.name for spec in specs()}),
         common_settings=_given(env, _COMMON_NAMES),
         common_provider=provider,
         environment=environment,
@@ -209,8 +209,12 @@ def variable_of(setting: str) -> str:
 
 def _given(env: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
     """What the environment says of settings; the models of the roles are read by themselves."""
-    own = set(_MODELS.values())
-    return {setting: env[one].strip() for one, setting in names.items() if one not in own and env.get(one, "").strip()}
+    model_variables = set(_MODELS.values())
+    return {
+        setting: env[variable].strip()
+        for variable, setting in names.items()
+        if variable not in model_variables and env.get(variable, "").strip()
+    }
 
 
 def initial_settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
@@ -223,7 +227,7 @@ def initial_settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
         try:
             settings = settings.changed({name: value})
         except UsageError as error:
-            variable = next(one for one, setting in _COMMON_NAMES.items() if setting == name)
+            variable = next(common for common, setting in _COMMON_NAMES.items() if setting == name)
             notes.append(f"{variable} is ignored: {error}")
     settings, gone = settings.changed_leniently(config.settings)
     for name, value in config.environment_settings.items():
@@ -245,13 +249,13 @@ def _common_model(env: Mapping[str, str]) -> str:
         return ""
     if provider:
         if provider not in PROVIDERS:
-            logger.warning("LLM_MODEL is ignored: the provider '%s' of LLM_PROVIDER is not known", provider)
+            logger.warning("LLM_MODEL is ignored: unknown provider '%s' in LLM_PROVIDER", provider)
             return ""
         return model if model.startswith(f"{provider}:") else f"{provider}:{model}"
     if model.partition(":")[0] in PROVIDERS and model.partition(":")[2]:
         return model
     if address:
-        known = (one.name for one in PROVIDERS.values() if one.base_url == address)
+        known = (provider.name for provider in PROVIDERS.values() if provider.base_url == address)
         return f"{next(known, 'openai')}:{model}"
     return f"{_COMMON_PROVIDER}:{model}" if env.get("LLM_API_KEY", "").strip() else ""
 
@@ -296,7 +300,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path} cannot be read: {error}", hint="correct it or remove it") from error
     for name, value in table.items():
         if name not in _TOML:
-            raise UsageError(f"{path} has an unknown entry '{name}'", hint=f"it may hold {', '.join(_TOML)}")
+            raise UsageError(f"{path} has an unknown entry '{name}'", hint=f"allowed names: {', '.join(_TOML)}")
         if type(value) is not _TOML[name]:
             raise UsageError(f"{path}: {name} must be {_WORDS[_TOML[name]]}, not {value!r}")
     return table
@@ -403,7 +407,9 @@ def explain(error: OSError, path: Path) -> LibraryError:
     """An error of the disk in words."""
     if error.errno in _FULL:
         return DiskFull(f"the disk that holds {path.parent} is full")
-    return LibraryError(f"{path} cannot be written: {error.strerror or error}", hint="check the folder and its rights")
+    return LibraryError(
+        f"{path} cannot be written: {error.strerror or error}", hint="check the folder and its permissions"
+    )
 
 
 # Is there a library in this folder? A database that is gone must not pass for a library that was never begun.

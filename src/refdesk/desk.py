@@ -111,11 +111,11 @@ class Refdesk(LibraryDesk):
         self.config = config = load_config(library, database=database)
         if embedder is not None:
             self.config = config = replace(config, embedder=GIVEN_EMBEDDER)
-        own = dict(settings or {})
+        overrides = dict(settings or {})
         base, gone = initial_settings(config)
         for note in gone:
             logger.warning("%s: %s", config.library, note)
-        self._made_settings = (base, base.changed(own))  # what is wrong is said before anything is opened
+        self._made_settings = (base, base.changed(overrides))  # what is wrong is said before anything is opened
         self.folder = config.library
         files = self._open_folder()
         embedder = make_embedder(config) if embedder is None else given_embedder(embedder)
@@ -124,7 +124,7 @@ class Refdesk(LibraryDesk):
         self._reads = PreparedReader(engine)
         self._background = BackgroundWriter(engine)
         stored = SqlSettings(self._reads, base, gone)
-        current: Callable[[], Settings] = lambda: self._current(stored, own)  # noqa: E731
+        current: Callable[[], Settings] = lambda: self._current(stored, overrides)  # noqa: E731
         self._documents = documents = SqlDocuments(engine)
         searched = documents if follower is engine else SqlDocuments(follower)
         tables = SqlTables(searched)
@@ -170,7 +170,7 @@ class Refdesk(LibraryDesk):
             feedback=SqlFeedback(engine, answers),
             keys=SqlKeys(self._reads, self._background),
             settings_store=stored,
-            own_settings=own,
+            own_settings=overrides,
             settings=current,
             models=models,
             compact=self._tidy,
@@ -178,11 +178,11 @@ class Refdesk(LibraryDesk):
         super().__init__(parts, LOCAL)
         self.sessions = Sessions(SqlSessions(self._reads), self.keys, current)
 
-    def _current(self, stored: SqlSettings, own: Mapping[str, Any]) -> Settings:
+    def _current(self, stored: SqlSettings, overrides: Mapping[str, Any]) -> Settings:
         """The library's settings with those of this program; every question asks, few change them."""
         seen, made = self._made_settings
         if (now := stored.current()) is not seen:
-            made = now.changed(own)
+            made = now.changed(overrides)
             self._made_settings = (now, made)
         return made
 
@@ -279,8 +279,8 @@ class Refdesk(LibraryDesk):
         format: str = "text",
     ) -> Added:
         """Adds one text (`text`, `markdown` or `html`) under a name; the same name again replaces it."""
-        one = {"name": name, "text": text, "metadata": metadata, "title": title, "date": date, "format": format}
-        return self.add_texts([one], collection=collection)[0]
+        entry = {"name": name, "text": text, "metadata": metadata, "title": title, "date": date, "format": format}
+        return self.add_texts([entry], collection=collection)[0]
 
     def add_texts(
         self,
@@ -349,7 +349,7 @@ class Refdesk(LibraryDesk):
 
         folders = [Path(path).expanduser().absolute() for path in paths]
         if missing := [folder for folder in folders if not folder.exists()]:
-            raise UsageError(f"there is nothing to watch at {missing[0]}")
+            raise UsageError(f"{missing[0]} does not exist and cannot be watched")
         yield self.add(*paths, sync=True, **options)
         outside = DefaultFilter(ignore_paths=[self.folder])  # an add changes the library, and must not cause another
         caught_up = False
@@ -457,9 +457,9 @@ class Refdesk(LibraryDesk):
         if not isinstance(index, PostgresIndex):
             return Finding("storage", True, f"SQLite in {self.folder}; BM25 by tantivy, vectors by usearch")
         index.refresh()
-        said = describe_server(self._engine)
+        server = describe_server(self._engine)
         searched = "" if self._follower is self._engine else "; searches go to its replica"
-        return Finding("storage", True, f"{said}; {index.ranked_by}{searched}")
+        return Finding("storage", True, f"{server}; {index.ranked_by}{searched}")
 
     def check_embedder(self) -> Finding:
         """Whether it embeds, and is the one that the library was made with."""
@@ -469,8 +469,8 @@ class Refdesk(LibraryDesk):
         except RefdeskError as error:
             return Finding("embedder", False, error.sentence, error.hint)
         if space not in ("", embedder.name):
-            text = f"the library was built with '{space}', the embedder is '{embedder.name}'"
-            hint = "run `refdesk reindex`, or name the old embedder in REFDESK_EMBEDDER"
+            text = f"the library was built with '{space}', but the embedder is '{embedder.name}'"
+            hint = "run `refdesk reindex`, or set REFDESK_EMBEDDER to the old one"
             return Finding("embedder", False, text, hint)
         well = vector.shape == (embedder.dimensions,) and bool(np.isfinite(vector).all())
         return Finding("embedder", well, f"{embedder.name}, {embedder.dimensions} dimensions", "reinstall Refdesk")
@@ -522,9 +522,11 @@ class Refdesk(LibraryDesk):
         is_folder = "://" not in to
         folder = Path(to).expanduser().absolute() if is_folder else self.folder
         if is_folder and folder == self.folder and not is_server(self._engine):
-            raise UsageError(f"the library is in {folder} already", hint="name a PostgreSQL, or another folder")
+            raise UsageError(
+                f"the library is already in {folder}", hint="choose a PostgreSQL database or another folder"
+            )
         if folder != self.folder and any(job.status in UNFINISHED for job in self.jobs.all().values()):
-            raise UsageError("files wait to be added to this library", hint="let them be added first")
+            raise UsageError("files are waiting to be added to this library", hint="wait until they have been added")
         make_folder(folder)
         with self._writer.locked():
             target = open_database(folder / DATABASE, is_new=True) if is_folder else open_server(PostgresServer(to))
@@ -538,8 +540,8 @@ class Refdesk(LibraryDesk):
                     there.put(self.files.path(content_hash).read_bytes())
         with Refdesk(folder, database="" if is_folder else to) as desk:
             desk.reindex()
-            if wrong := [one for one in desk.check() if not one.well]:
-                raise LibraryDamaged(f"the copy is not whole: {wrong[0].text}", hint=wrong[0].advice)
+            if wrong := [finding for finding in desk.check() if not finding.well]:
+                raise LibraryDamaged(f"the copy is incomplete: {wrong[0].text}", hint=wrong[0].advice)
         return found.rows
 
     @staticmethod
@@ -549,7 +551,7 @@ class Refdesk(LibraryDesk):
         folder = config.library
         if config.database_url:
             raise UsageError(
-                "a backup is restored into a folder, and REFDESK_DATABASE_URL is set",
+                "backups can only be restored to a folder, but REFDESK_DATABASE_URL is set",
                 hint="unset it, restore, and then `refdesk migrate --to postgresql://…`",
             )
         backups.restore(Path(file).expanduser(), folder, is_anyone_at_work, replace=replace)

@@ -1,4 +1,4 @@
-"""Which documents does a question name, and does it ask for the list of them rather than for what they say? Pure.
+"""Which documents a question mentions, and whether it asks about the list of documents itself. Pure.
 
 Names, titles, years and quarters become a soft preference. Whether the catalogue is asked for is learned from examples
 by `benchmarks/catalogue.py --fit`: a multinomial logistic model over the question's vector and the words that such
@@ -151,8 +151,8 @@ def _named(index: NameIndex, asked: QuestionNames) -> dict[int, tuple[float, str
     found: dict[int, tuple[float, str]] = {}
     likely = np.flatnonzero((rarest >= ENOUGH) & (matched >= COVERED * index.whole - 1e-6))
     for place in likely.tolist() if len(likely) <= MOST_LOOKED_AT else []:
-        held = asked.tokens.intersection(index.names[place])
-        if len(held) > 1 or held <= asked.proper:
+        shared = asked.tokens.intersection(index.names[place])
+        if len(shared) > 1 or shared <= asked.proper:
             owner = int(index.owner[place])
             found[owner] = max((float(rarest[place]), " ".join(index.names[place])), found.get(owner, (0.0, "")))
     for alias in asked.aliases & index.aliases.keys():
@@ -240,13 +240,13 @@ def name_index(documents: Sequence[Document]) -> NameIndex:
     for place, label in enumerate(labels):
         for alias in label.aliases:
             aliases.setdefault(alias, []).append(place)
-    rarity = {word: _rarity(len(own), len(documents)) for word, own in (*aliases.items(), *owners.items())}
+    rarity = {word: _rarity(len(places), len(documents)) for word, places in (*aliases.items(), *owners.items())}
     return NameIndex(
         documents,
         names=[name for _, name in rows],
         owner=np.array([place for place, _ in rows], dtype=np.int32),
         whole=np.array([sum(rarity[word] for word in set(name)) for _, name in rows], dtype=np.float32),
-        holders={word: np.array(own, dtype=np.int32) for word, own in holders.items()},
+        holders={word: np.array(places, dtype=np.int32) for word, places in holders.items()},
         rarity=rarity,
         aliases=aliases,
     )
@@ -270,8 +270,8 @@ def _with_siblings(labels: Sequence[Label]) -> list[Label]:
     found = []
     for label in labels:
         counts = lent.get(label.names[0], {}) if label.names else {}
-        own = (*label.names, *(title for title, count in counts.items() if count >= 2 and title not in label.names))
-        found.append(label if len(own) == len(label.names) else replace(label, names=own))
+        names = (*label.names, *(title for title, count in counts.items() if count >= 2 and title not in label.names))
+        found.append(label if len(names) == len(label.names) else replace(label, names=names))
     return found
 
 
@@ -375,10 +375,10 @@ def likely(scores: NDArray[Any]) -> NDArray[Any]:
 def features(text: str, vector: Any, places: dict[str, int]) -> NDArray[np.float32]:
     """The vector, 1 for each known word that is there, a few signs, and 1 for the constant."""
     found = tokens(text)
-    held = np.zeros(len(places), dtype=np.float32)
+    present = np.zeros(len(places), dtype=np.float32)
     for word in found:
         if word in places:
-            held[places[word]] = 1.0
+            present[places[word]] = 1.0
     unknown = sum(word not in places and word not in STOP_WORDS for word in found)
     signs = (
         bool(file_names(text)),
@@ -388,7 +388,7 @@ def features(text: str, vector: Any, places: dict[str, int]) -> NDArray[np.float
         min(unknown, 8) / 8,
         len(found) <= 8,
     )
-    return np.concatenate([vector, held, np.array(signs, dtype=np.float32), np.ones(1, dtype=np.float32)])
+    return np.concatenate([vector, present, np.array(signs, dtype=np.float32), np.ones(1, dtype=np.float32)])
 
 
 def tokens(text: str) -> list[str]:
@@ -459,28 +459,28 @@ def named_documents(subject: str, documents: Sequence[Document]) -> list[Documen
     return likely
 
 
-def _parts(asked: Sequence[str], held: frozenset[str]) -> tuple[list[str], set[int]]:
+def _parts(asked: Sequence[str], words: frozenset[str]) -> tuple[list[str], set[int]]:
     """Words, or up to three written together (`10-K`, `Best Buy`), that names hold, and the places they cover."""
     found: list[str] = []
     covered: set[int] = set()
     for length in (3, 2, 1):
         for start in range(len(asked) - length + 1):
             joined, places = "".join(asked[start : start + length]), set(range(start, start + length))
-            if joined in held and not places & covered:
+            if joined in words and not places & covered:
                 found.append(joined)
                 covered |= places
     return found, covered
 
 
 def _agrees(document: Document, subject: str) -> bool:
-    own, wanted = document_period(document.name, document.title, document.date), period_of(subject)
-    has_year = not wanted.years or bool(own.years & wanted.years)
-    return has_year and (not wanted.quarters or bool(own.quarters & wanted.quarters))
+    period, wanted = document_period(document.name, document.title, document.date), period_of(subject)
+    has_year = not wanted.years or bool(period.years & wanted.years)
+    return has_year and (not wanted.quarters or bool(period.quarters & wanted.quarters))
 
 
 def _words_of(document: Document) -> frozenset[str]:
     found = [tokens(spaced(document.name)), tokens(document.title)]
-    return frozenset(part for own in found for part in (*own, *map("".join, pairwise(own))))
+    return frozenset(part for tokens in found for part in (*tokens, *map("".join, pairwise(tokens))))
 
 
 # --- which days are meant? -------------------------------------------------------------------------------------------
@@ -521,10 +521,10 @@ def days_of(text: str, today: datetime.date) -> Days | None:
     if found is None or found.first is None or found.last is None:
         return found
     begin = max(0, found.start - 14)
-    if said := _ENDS["since"].search(text, begin, found.start):
-        return Days(found.first, None, said.start(), found.end)
-    if said := _ENDS["until"].search(text, begin, found.start):
-        return Days(None, found.first - datetime.timedelta(days=1), said.start(), found.end)
+    if match := _ENDS["since"].search(text, begin, found.start):
+        return Days(found.first, None, match.start(), found.end)
+    if match := _ENDS["until"].search(text, begin, found.start):
+        return Days(None, found.first - datetime.timedelta(days=1), match.start(), found.end)
     return found
 
 

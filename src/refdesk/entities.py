@@ -1,4 +1,4 @@
-"""What do chunks name, and which of their names stand together? Keys of names, acronyms, names by sentence. Pure.
+"""The entities that chunks mention, and which occur together: keys of names, acronyms, names by sentence. Pure.
 
 A name is met under one key however it is written, and an acronym under its long form where a text says so:
 
@@ -112,7 +112,7 @@ def acronyms(text: str) -> list[tuple[str, str]]:
         short = match.group(1)
         letters = [letter.lower() for letter in short if letter.isupper()]
         before = list(_WORD.finditer(text, max(0, match.start() - 120), match.start()))
-        if len(letters) >= 2 and (start := _beginning([one.group() for one in before], letters)) is not None:
+        if len(letters) >= 2 and (start := _beginning([match.group() for match in before], letters)) is not None:
             found.append((short, " ".join(text[before[start].start() : match.start()].split())))
     return found
 
@@ -175,23 +175,27 @@ def beside(keys: Collection[str], chunks: Iterable[Chunk], relations: Iterable[R
         others = [name for name in ends if entity_key(name) not in keys] or [ends[1]]
         if relation.chunk_id in read and relation.sentence >= 0:
             key = entity_key(others[0])
-            one = Neighbour(key, others[0], relation.predicate, 1, read[relation.chunk_id], relation.sentence, True)
-            found.setdefault(key, one)
+            neighbour = Neighbour(
+                key, others[0], relation.predicate, 1, read[relation.chunk_id], relation.sentence, True
+            )
+            found.setdefault(key, neighbour)
     for chunk in read.values():
         known = names_of(chunk)
         for place, named in enumerate(names_by_sentence(chunk)):
-            own = next((key for key in named if key in keys), None)
-            if own is None:
+            subject = next((key for key in named if key in keys), None)
+            if subject is None:
                 continue
             part = chunk.sentences[place]
             text = chunk.text[part.start : part.end]
             for key in named:
                 if key in keys:
                     continue
-                says, before = between(text, known[own], known[key]), found.get(key)
+                says, before = between(text, known[subject], known[key]), found.get(key)
                 count = before.count + 1 if before else 1
                 if before and (before.is_stated or before.says or not says):  # a sentence that says how proves more
                     found[key] = replace(before, count=count)
                 else:
                     found[key] = Neighbour(key, known[key], says, count, chunk, place)
-    return sorted(found.values(), key=lambda one: (not one.is_stated, -one.count, one.key))[:most]
+    return sorted(found.values(), key=lambda neighbour: (not neighbour.is_stated, -neighbour.count, neighbour.key))[
+        :most
+    ]

@@ -96,11 +96,11 @@ class AccessError(RefdeskError):
 
 
 class NotSignedIn(AccessError):
-    hint = "sign in with a key that is valid"
+    hint = "sign in with a valid key"
 
 
 class AccessDenied(AccessError):
-    hint = "ask whoever looks after this library"
+    hint = "ask the administrator of this library"
 
 
 class TooManyRequests(AccessError):
@@ -117,11 +117,11 @@ class DocumentError(RefdeskError):
 
 
 class UnsupportedFormat(DocumentError):
-    hint = "save it as PDF, DOCX, HTML or plain text and add that"
+    hint = "convert it to PDF, DOCX, HTML or plain text first"
 
 
 class NeedsPassword(DocumentError):
-    hint = "give it with --password, or over HTTP in the field password"
+    hint = "use --password, or the field `password` over HTTP"
 
 
 class BrokenFile(DocumentError):
@@ -129,7 +129,7 @@ class BrokenFile(DocumentError):
 
 
 class EmptyDocument(DocumentError):
-    hint = "there is nothing to search in it"
+    hint = "it contains nothing to search"
 
 
 class TooLarge(DocumentError):
@@ -137,12 +137,12 @@ class TooLarge(DocumentError):
 
 
 class HostileFile(DocumentError):
-    hint = "it was not opened; do not trust where it came from"
+    hint = "it was not opened; do not trust its source"
 
 
 class UnreadableFile(DocumentError):
     retryable = True
-    hint = "check that it still exists and that you may read it"
+    hint = "check that it exists and that you can read it"
 
 
 class ParseTimeout(DocumentError):
@@ -160,12 +160,12 @@ class LibraryError(RefdeskError):
 
 class DiskFull(LibraryError):
     retryable = True
-    hint = "free some space and run the same command again; what was finished is kept"
+    hint = "free some space and run the same command again; finished work is kept"
 
 
 class LibraryBusy(LibraryError):
     retryable = True
-    hint = "wait for the other process to finish, or end it"
+    hint = "wait for the other process to finish, or stop it"
 
 
 class FilesAway(LibraryError):
@@ -214,12 +214,12 @@ class ProviderRefused(ProviderError):
 
 
 class ProviderEmpty(ProviderError):
-    hint = "raise answer.max_tokens or name another model"
+    hint = "raise answer.max_tokens or use another model"
 
 
 class ProviderUnavailable(ProviderError):
     retryable = True
-    hint = "try again in a moment, or name a fallback in llm.fallbacks"
+    hint = "try again in a moment, or set a fallback model in llm.fallbacks"
 
     def __init__(self, message: str, *, hint: str | None = None, retry_after_s: float = 0.0, status: int = 0) -> None:
         super().__init__(message, hint=hint)

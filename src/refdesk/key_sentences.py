@@ -1,4 +1,4 @@
-"""What does a document, or a section of it, say in a few sentences? The key sentence of each part, in its order. Pure.
+"""Summarises a document or section in a few sentences: the key sentence of each part, in order. Pure.
 
 One that lies near the middle of what its section says and of what the document says. What a document says of itself is
 left out: its cover, who wrote it, its contents and what it refers to.
@@ -46,21 +46,21 @@ def telling_chunks(document: Document, chunks: Sequence[Chunk]) -> list[Chunk]:
 
 def key_sentences(chunks: Sequence[Chunk], vectors: Mapping[int, NDArray[np.int8]]) -> list[tuple[int, int]]:
     """(chunk id, sentence) of each, in the document's order."""
-    sections = [own for own in _sections(chunks) if not _refers(own)]
-    usable = [[place for place in own if says_something(*place)] for own in sections]
-    usable = [own for own in usable if own]
+    sections = [section for section in _sections(chunks) if not _refers(section)]
+    usable = [[place for place in section if says_something(*place)] for section in sections]
+    usable = [section for section in usable if section]
     if not usable:
         return []
-    matrices = [np.stack([_unit(vectors, chunk, place) for chunk, place in own]) for own in usable]
+    matrices = [np.stack([_unit(vectors, chunk, place) for chunk, place in section]) for section in usable]
     middle = _mean(np.stack([_mean(matrix) for matrix in matrices]))
     ranked: list[list[tuple[float, Chunk, int, NDArray[Any]]]] = []
-    for own, matrix in zip(usable, matrices, strict=True):
+    for section, matrix in zip(usable, matrices, strict=True):
         worth = matrix @ _mean(matrix) + DOCUMENT * (matrix @ middle)
         worth[: len(EARLY)] += EARLY[: len(worth)]
         order = np.argsort(-worth)
-        ranked.append([(float(worth[at]), *own[at], matrix[at]) for at in order.tolist()])
+        ranked.append([(float(worth[at]), *section[at], matrix[at]) for at in order.tolist()])
     chosen = _chosen(ranked, middle)
-    return [(chunk.id, place) for chunk, place, _ in sorted(chosen, key=lambda one: (one[0].sequence, one[1]))]
+    return [(chunk.id, place) for chunk, place, _ in sorted(chosen, key=lambda placed: (placed[0].sequence, placed[1]))]
 
 
 def _chosen(
@@ -89,18 +89,18 @@ def _sections(chunks: Sequence[Chunk]) -> list[list[Placed]]:
         found = list(by_path.values())
         if len(found) >= MOST_SENTENCES:
             return found
-    found = [part for own in found for part in _under_headings(own)]  # small sections stand in one chunk
+    found = [part for section in found for part in _under_headings(section)]  # small sections stand in one chunk
     while len(found) < MOST_SENTENCES and max(map(len, found), default=0) >= LEAST_HALVED:  # few headings
         longest = max(range(len(found)), key=lambda at: len(found[at]))
-        own = found[longest]
-        found[longest : longest + 1] = [own[: len(own) // 2], own[len(own) // 2 :]]
+        section = found[longest]
+        found[longest : longest + 1] = [section[: len(section) // 2], section[len(section) // 2 :]]
     return found
 
 
-def _under_headings(own: Sequence[Placed]) -> list[list[Placed]]:
+def _under_headings(section: Sequence[Placed]) -> list[list[Placed]]:
     """Cut where a block begins that nothing ends: a heading."""
     found: list[list[Placed]] = [[]]
-    for chunk, place in own:
+    for chunk, place in section:
         start, end = chunk.sentences[place][:2]
         begins = place == 0 or "\n\n" in chunk.text[chunk.sentences[place - 1].end : start]
         if begins and chunk.text[start:end].rstrip()[-1:] not in ENDS:
@@ -109,17 +109,17 @@ def _under_headings(own: Sequence[Placed]) -> list[list[Placed]]:
     return [part for part in found if part]
 
 
-def _refers(own: Sequence[Placed]) -> bool:
+def _refers(section: Sequence[Placed]) -> bool:
     """Is it a list of what the document refers to?"""
-    texts = [chunk.text[slice(*chunk.sentences[place][:2])] for chunk, place in own]
+    texts = [chunk.text[slice(*chunk.sentences[place][:2])] for chunk, place in section]
     refer = [_REFERENCE.search(text) is not None or _is_mostly_names(text.split()) for text in texts]
     return sum(refer) > REFERRING * len(texts)
 
 
 def tells_something(chunks: Sequence[Chunk]) -> bool:
     """Whether a section says anything itself: no list of references, no cover, no addresses."""
-    own = [(chunk, place) for chunk in chunks if chunk.kind in PROSE for place in range(len(chunk.sentences))]
-    return not own or (not _refers(own) and any(says_something(*place) for place in own))
+    placed = [(chunk, place) for chunk in chunks if chunk.kind in PROSE for place in range(len(chunk.sentences))]
+    return not placed or (not _refers(placed) and any(says_something(*place) for place in placed))
 
 
 def _is_mostly_names(words: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The stages of a question as a LangGraph graph, for programs that build with it (`pip install refdesk[langgraph]`).
+"""The stages of a question as a LangGraph graph (`pip install refdesk[langgraph]`).
 
     graph = build_graph(desk)
     (await graph.ainvoke({"question": "What was Q3 revenue?"}))["answer"]

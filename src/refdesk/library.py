@@ -1,4 +1,4 @@
-"""How is a library read? Over its store and its index: searching, neighbours, words, vectors. Nothing is written."""
+"""Read access to a library through its store and index: searching, neighbours, words, vectors."""
 
 from __future__ import annotations
 
@@ -123,7 +123,10 @@ class LibraryReader:
         lexical = self._index.lexical_scores(repeated_terms(text, self.languages), chunk_ids)
         cosines = self._index.cosines(vector, chunk_ids)
         ranked = convex(lexical, cosines, settings.dense_weight)
-        found = [Candidate(one, lexical.get(one, 0.0), cosines.get(one, 0.0), score) for one, score in ranked]
+        found = [
+            Candidate(chunk_id, lexical.get(chunk_id, 0.0), cosines.get(chunk_id, 0.0), score)
+            for chunk_id, score in ranked
+        ]
         return self._hits(found, generation)
 
     def _hits(self, found: Sequence[Candidate], generation: int) -> list[Hit]:
@@ -145,10 +148,10 @@ class LibraryReader:
         lexical = self._index.lexical_scores(repeated_terms(text, self.languages), ids) if ids else {}
         cosines = self._index.cosines(vector, ids) if ids else {}
         return {
-            one.chunk.id: replace(
-                one, lexical_score=lexical.get(one.chunk.id, 0.0), cosine=cosines.get(one.chunk.id, 0.0)
+            hit.chunk.id: replace(
+                hit, lexical_score=lexical.get(hit.chunk.id, 0.0), cosine=cosines.get(hit.chunk.id, 0.0)
             )
-            for one in hits
+            for hit in hits
         }
 
     def documents(self, scope: Scope) -> tuple[Document, ...]:
@@ -226,21 +229,23 @@ class LibraryReader:
             return read[number]
 
         def ends_before(number: int) -> bool:
-            return (held := page(number)) is not None and held.page.end <= start
+            return (shown := page(number)) is not None and shown.page.end <= start
 
         for start, end in sorted(ranges):
             last = table.page
             while ends_before(last):  # the table goes on overleaf; that of a sheet over hundreds of pages
                 last = 2 * last
-            number = bisect_left(range(last + 1), True, table.page, key=lambda one: not ends_before(one))
-            held = page(number)
-            if held is None:
+            number = bisect_left(
+                range(last + 1), True, table.page, key=lambda page_number: not ends_before(page_number)
+            )
+            shown = page(number)
+            if shown is None:
                 found[start, end] = (table.page, (), "")
                 continue
-            at = start - held.page.start
-            stop = held.text.find("\n", at)  # a sheet is one page of megabytes, of which no copy is made
-            line = held.text[held.text.rfind("\n", 0, at) + 1 : stop if stop >= 0 else None]
-            boxes = boxes_between(held.words, start, end) if held.words is not None else ()
+            at = start - shown.page.start
+            stop = shown.text.find("\n", at)  # a sheet is one page of megabytes, of which no copy is made
+            line = shown.text[shown.text.rfind("\n", 0, at) + 1 : stop if stop >= 0 else None]
+            boxes = boxes_between(shown.words, start, end) if shown.words is not None else ()
             found[start, end] = (number, boxes, line)
         return [found[place] for place in ranges]
 
@@ -257,7 +262,7 @@ class LibraryReader:
         cut = [word[:-letters] for letters in ENDINGS if len(word) - letters >= SHORTEST_STEM]
         near = self._near(word, distance, stems, distance, scope) or self._near(word, distance, cut, 1, scope)
         return sorted(
-            (one, max(self.frequencies(terms(one, language)).values(), default=0)) for one, language in near.items()
+            (word, max(self.frequencies(terms(word, language)).values(), default=0)) for word, language in near.items()
         )
 
     def _near(self, word: str, distance: int, stems: Sequence[str], reach: int, scope: Scope) -> dict[str, str]:
@@ -275,7 +280,7 @@ class LibraryReader:
             for chunk, document in self._chunks.hydrate(ids, generation).values():
                 read.update(dict.fromkeys(words(chunk.text), document.language or "en"))
             found |= {known: read[known] for known in _within(word, read, distance)}
-            new = {term for one, language in read.items() for term in terms(one, language)} - met
+            new = {term for word, language in read.items() for term in terms(word, language)} - met
             near = {term for stem in stems for term in _within(stem, new, reach)}
             if not near or len(ids) < SIMILAR_CHUNKS:
                 break
@@ -317,20 +322,36 @@ class LibraryReader:
     def summary_cosines(self, some: Sequence[ChunkSummary], vector: NDArray[np.float32]) -> NDArray[np.float32]:
         """How near each of these summaries is; of a model's also the questions that it wrote beside it."""
         space, generation = self._embedder.name, self.generation()
-        documents = [one for one in self.documents(Scope()) if one.id in {own.document_id for own in some}]
+        documents = [
+            document for document in self.documents(Scope()) if document.id in {summary.document_id for summary in some}
+        ]
         written = self._summaries.written(documents, generation, space)
-        missing = [one.chunk_id for one in some if not one.is_written and one.chunk_id not in self._summaries.vectors]
+        missing = [
+            summary.chunk_id
+            for summary in some
+            if not summary.is_written and summary.chunk_id not in self._summaries.vectors
+        ]
         if missing:
             rows, chunks = self.sentence_vectors(missing), self._chunks.hydrate(missing, generation)
-            self._summaries.keep({one: own_sentences(chunks[one][0], rows[one]) for one in rows if one in chunks})
+            self._summaries.keep(
+                {
+                    chunk_id: own_sentences(chunks[chunk_id][0], rows[chunk_id])
+                    for chunk_id in rows
+                    if chunk_id in chunks
+                }
+            )
         known = self._summaries.vectors
         found = np.full(len(some), -1.0, dtype=np.float32)
-        for place, one in enumerate(some):
-            if one.is_written and (by_model := written.get(one.document_id, {}).get(one.sequence)):
+        for place, summary in enumerate(some):
+            if summary.is_written and (by_model := written.get(summary.document_id, {}).get(summary.sequence)):
                 found[place] = float(np.max(by_model.vectors.astype(np.float32) @ vector)) / 127.0
-        own = [place for place, one in enumerate(some) if not one.is_written and one.chunk_id in known]
-        if own:
-            found[own] = np.stack([known[some[place].chunk_id] for place in own]).astype(np.float32) @ vector
+        unwritten = [
+            place for place, summary in enumerate(some) if not summary.is_written and summary.chunk_id in known
+        ]
+        if unwritten:
+            found[unwritten] = (
+                np.stack([known[some[place].chunk_id] for place in unwritten]).astype(np.float32) @ vector
+            )
         return found
 
     def tree_nodes(self, level: int, scope: Scope) -> list[TreeNode]:
@@ -467,7 +488,7 @@ def search(
 def _within(word: str, others: Iterable[str], distance: int) -> list[str]:
     """Of these words those that lie within an edit distance."""
     likely = [other for other in others if abs(len(other) - len(word)) <= distance]
-    return [one for one, needed in zip(likely, edit_distances(word, likely), strict=True) if needed <= distance]
+    return [term for term, needed in zip(likely, edit_distances(word, likely), strict=True) if needed <= distance]
 
 
 # What is a strategy handed, and what does it give? See refdesk.ask.strategies.

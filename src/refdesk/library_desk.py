@@ -1,4 +1,4 @@
-"""What comes into a library from elsewhere, and what is made of its documents: imports, summaries, the tree."""
+"""Imports, summaries and the tree."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class LibraryDesk(CallerDesk):
         found = source.documents("" if full else source.read_until(before))
         results = self._imported(found, place)
         if full:
-            kept = {one.id for one in found}
+            kept = {imported.id for imported in found}
             results += Importer(self.parts.documents, self.parts.writer, self.parts.embedder).remove_missing(
                 source.mark, place, kept
             )

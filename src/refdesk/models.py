@@ -1,4 +1,4 @@
-"""What is known of a model by its name: who serves it, how much it reads, how it is best asked, what it costs.
+"""What is known about a model by its name: provider, context window, best settings, price.
 
     model_info("groq:llama-3.1-8b-instant") -> provider groq, family llama-3.1, 8 billion, small, window 131,072
 
@@ -98,10 +98,10 @@ def split_name(name: str) -> tuple[Provider, str]:
     """`"ollama:qwen2.5:14b"` -> (the provider ollama, `"qwen2.5:14b"`)."""
     provider, _, model = name.strip().partition(":")
     if not model.strip() or provider not in PROVIDERS:
-        what = f"the provider '{provider}' is not known" if model.strip() else f"'{name}' is not provider:model"
+        what = f"unknown provider '{provider}'" if model.strip() else f"'{name}' is not provider:model"
         raise UsageError(
-            f"{what}; known are {', '.join(PROVIDERS)}",
-            hint="name any other OpenAI-compatible endpoint as openai:MODEL and set OPENAI_BASE_URL",
+            f"{what}; known providers: {', '.join(PROVIDERS)}",
+            hint="for any other OpenAI-compatible endpoint, use openai:MODEL and set OPENAI_BASE_URL",
         )
     return PROVIDERS[provider], model.strip()
 
@@ -341,7 +341,7 @@ def _read(path: Path, changed: int, size: int) -> GgufHead:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint=HINT) from error
     except (struct.error, ValueError) as error:  # what is not Unicode is a ValueError too
-        raise UsageError(f"{path} is a damaged GGUF file", hint="download it once more") from error
+        raise UsageError(f"{path} is a damaged GGUF file", hint="download it again") from error
 
 
 class _Head:

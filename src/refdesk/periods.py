@@ -1,4 +1,4 @@
-"""Which time does the head of a column, the label of a row or a question speak of? One value, with a short text for it.
+"""The period that a column heading, a row label or a question refers to, as one value with a short text.
 
 "Three Months Ended June 25, 2022"  P3M/2022-06-25    the three months up to that day, as ISO 8601 writes a duration
 "Years Ended September 30, 2019"    P1Y/2019-09-30
@@ -138,8 +138,8 @@ def read_period(text: str) -> TablePeriod:
     plain = _RUN_ON.sub(" ", text.replace("%", " | ").lower())  # "2018 %" is no year where it is a number
     if between := _MONTHS.search(plain):
         return _months_between(between)
-    said = alike(" ".join(plain.split()))
-    named = [readings[0] for match in _SAID_DATE.finditer(said) if len(readings := read_date(match)) == 1]
+    text_said = alike(" ".join(plain.split()))
+    named = [readings[0] for match in _SAID_DATE.finditer(text_said) if len(readings := read_date(match)) == 1]
     years = {when.year for when in named if when.year and not when.decade}
     quarters = {when.quarter for when in named if when.quarter}
     days = {(when.month, when.day) for when in named if when.day}
@@ -149,9 +149,9 @@ def read_period(text: str) -> TablePeriod:
     year, quarter = next(iter(years), 0), next(iter(quarters), 0)
     if days and year:
         month, day = next(iter(days))
-        return TablePeriod(year, end=f"{year}-{month:02}-{day:02}", months=_length(said))
+        return TablePeriod(year, end=f"{year}-{month:02}-{day:02}", months=_length(text_said))
     month = 0 if quarter or not year else next(iter(months), 0)
-    length = 0 if quarter or month or not year else _length(said)
+    length = 0 if quarter or month or not year else _length(text_said)
     return TablePeriod(year, quarter, month, months=length if length != YEAR else 0)
 
 
@@ -172,10 +172,10 @@ def label_period(text: str) -> TablePeriod:
     period = read_period(text)
     if not period:
         return period
-    said = sum(
+    covered = sum(
         len(match.group()) for pattern in (_SAID_DATE, _LENGTH, _MONTHS) for match in pattern.finditer(text.lower())
     )
-    return period if 2 * said >= len(text) else TablePeriod()
+    return period if 2 * covered >= len(text) else TablePeriod()
 
 
 def spoken_period(period: TablePeriod) -> str:
@@ -210,8 +210,8 @@ def length_at_end(text: str) -> int:
     >>> length_at_end("Cash flows (in millions): Twelve Months Ended"), length_at_end("Twelve months ended in May")
     (12, 0)
     """
-    said = alike(" ".join(text.lower().split()))
-    matches = [match for match in _LENGTH.finditer(said) if match.end() == len(said)]
+    lowered = alike(" ".join(text.lower().split()))
+    matches = [match for match in _LENGTH.finditer(lowered) if match.end() == len(lowered)]
     return _length(matches[0].group()) if matches else 0
 
 

@@ -1,4 +1,4 @@
-"""The Protocols between the stages and the outside world; each has two implementations or more, one of them in memory.
+"""The Protocols between the stages and the outside world; each has at least two implementations, one in memory.
 
 Scores are true scores: a BM25 score or a cosine, never a rank.
 """

@@ -1,4 +1,4 @@
-"""Every prompt, and the phrases that prompts, code and tests share."""
+"""All prompts, and the phrases shared by prompts, code and tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Millions of documents at once: the same parse, chunk and embed, mapped over Ray Data; this process stores them.
+"""Bulk loading with Ray Data: the same parsing, chunking and embedding in parallel; this process stores the results.
 
     import ray; ray.init("auto")                 # or nothing: one on this machine is started
     from refdesk.ray import bulk_add
@@ -69,7 +69,8 @@ def prepared_rows(files: Sequence[FoundFile], collection: str, setup: Setup, con
     if not files:
         return
     rows = [
-        {"path": str(one.path), "name": one.name, "collection": collection, "modified": one.modified} for one in files
+        {"path": str(file.path), "name": file.name, "collection": collection, "modified": file.modified}
+        for file in files
     ]
     found = ray.data.from_items(rows, override_num_blocks=min(len(rows), 4 * concurrency))
     mapped = found.map(Prepare, fn_constructor_args=(setup,), concurrency=concurrency)
@@ -81,24 +82,28 @@ def bulk_add(
     desk: Refdesk, *paths: str | Path, collection: str = DEFAULT_COLLECTION, concurrency: int = 2
 ) -> list[Added]:
     """Adds files and folders by `concurrency` processes of Ray; says of each file what became of it."""
-    found = {one.path: one for path in paths for one in discover(Path(path).expanduser().absolute())}
-    left = [str(one.path) for one in found.values() if one.error or one.skipped]
+    found = {
+        discovered.path: discovered for path in paths for discovered in discover(Path(path).expanduser().absolute())
+    }
+    left = [str(file.path) for file in found.values() if file.error or file.skipped]
     results: list[Added] = []
     new: list[FoundFile] = []
-    for one in found.values():
-        if one.error or one.skipped:
+    for file in found.values():
+        if file.error or file.skipped:
             continue
-        known = desk.document_from(str(one.path))
-        if known is not None and known.status == "ready" and known.content_hash == hash_file(one.path):
+        known = desk.document_from(str(file.path))
+        if known is not None and known.status == "ready" and known.content_hash == hash_file(file.path):
             results.append(Added(known.name, "unchanged", known, source=known.source))
         else:
-            new.append(one)
+            new.append(file)
     with desk.at_work() as run:
         batch: list[Ready] = []
         for row in prepared_rows(new, collection, Setup(desk.config, desk.settings), concurrency):
             ready = _ready(row, run.folder)
             if ready is None:
-                logger.info("%s is left to an ordinary add: %s", row["path"], row["failed"] or "it holds others")
+                logger.info(
+                    "%s is added in the ordinary way: %s", row["path"], row["failed"] or "it contains other documents"
+                )
                 left.append(row["path"])
                 continue
             batch.append(ready)

@@ -1,4 +1,4 @@
-"""What is kept, and handed out again: keys, conversations, answers, documents, the cells of tables. Pure values.
+"""Stored values: keys, conversations, answers, documents, table cells. Pure.
 
 A sheet has 100,000 rows, so that cells lie in arrays and become values of their own when they are looked at.
 """
@@ -499,7 +499,7 @@ JUDGEMENTS: tuple[Judgement, ...] = get_args(Judgement)
 
 @dataclass(frozen=True, slots=True)
 class Feedback(Record):
-    """Whether an answer was right: one word of each who asked."""
+    """Feedback on an answer: one verdict per user."""
 
     answer_id: str
     owner: str

@@ -1,4 +1,4 @@
-"""Is Redis there? What the processes of a library share beside SQL goes through one link, which never holds them up.
+"""The connection to Redis for state shared beside SQL; never blocks if Redis is unavailable.
 
 While Redis is away every call raises `RedisAway` at once, and whoever called goes on without: slower, never wrong. Once
 a second one call tries again. Nothing in Redis is the truth of anything: it may be emptied at any moment.
@@ -60,15 +60,15 @@ class RedisLink:
             self._lose(error)
             raise RedisAway(self.problem) from error
         if self.problem:
-            logger.warning("Redis answers again")
+            logger.warning("Redis is available again")
             self.problem = ""
         return result
 
     def _lose(self, error: Exception) -> None:
         with self._lock:
             if not self.problem:
-                logger.warning("Redis is away: %s", error)
-            self.problem = f"Redis is away: {error}".rstrip(".")
+                logger.warning("Redis is unavailable: %s", error)
+            self.problem = f"Redis is unavailable: {error}".rstrip(".")
             self._next_try = time.monotonic() + AGAIN_S
 
     def is_there(self) -> bool:
@@ -88,6 +88,6 @@ def _driver() -> Any:
         import redis.retry
     except ModuleNotFoundError as error:
         raise ExtraMissing(
-            "Redis is named in REFDESK_REDIS_URL, and its driver is not installed", hint="pip install 'refdesk[redis]'"
+            "REFDESK_REDIS_URL is set, but the Redis driver is not installed", hint="pip install 'refdesk[redis]'"
         ) from error
     return redis

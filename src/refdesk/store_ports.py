@@ -1,4 +1,4 @@
-"""The Protocols that a store, an index and a place for files are held to; one implementation of each is in memory."""
+"""The Protocols for stores, indexes and file storage; each has an implementation in memory."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def other_embedder(space: str, embedder: str) -> UsageError:
     """A library's vectors and the embedder do not fit."""
     return UsageError(
         f"this library's vectors were made by '{space}', but the embedder now is '{embedder}'",
-        hint="run `refdesk reindex` to embed everything anew, or name the old embedder",
+        hint="run `refdesk reindex` to embed everything again, or use the old embedder",
     )
 
 

@@ -1,4 +1,4 @@
-"""What is known of chunks, sections and documents in short? Values, the store they are held in, and what is kept of it.
+"""Summaries of chunks, sections and documents: the values, and the Protocol of their store.
 
     chunk      a summary of its own sentences; beside it what a model wrote of it, which is searched and never quoted
     section    level 1 of the tree: the key sentences under a heading
@@ -153,10 +153,10 @@ class Summaries:
         found: list[ChunkSummary] = []
         for document in documents:
             written = kept.written.get(document.id, {})
-            for one in kept.documents[document.id][1]:
-                if _is_seen(one, scope):
-                    by_model = written.get(one.sequence)
-                    found.append(replace(one, summary=by_model.text, is_written=True) if by_model else one)
+            for summary in kept.documents[document.id][1]:
+                if _is_seen(summary, scope):
+                    by_model = written.get(summary.sequence)
+                    found.append(replace(summary, summary=by_model.text, is_written=True) if by_model else summary)
         return found
 
     def written(
@@ -164,14 +164,14 @@ class Summaries:
     ) -> Mapping[str, Mapping[int, WrittenSummary]]:
         """What models wrote of these documents, by id and sequence number."""
         kept = self._current(documents, generation, space).written
-        return {one.id: kept[one.id] for one in documents if one.id in kept}
+        return {document.id: kept[document.id] for document in documents if document.id in kept}
 
     def nodes(self, documents: Sequence[Document], level: int, generation: int, space: str) -> list[TreeNode]:
         """The documents' nodes of a level; of clusters those that hold no other document."""
         kept = self._current((), generation, space)
         if level not in kept.nodes:
             kept.nodes[level] = self._store.nodes(space, level)
-        seen = {one.id for one in documents}
+        seen = {document.id for document in documents}
         if level == CLUSTER:
             return [node for node in kept.nodes[level] if seen.issuperset(node.members)]
         return [node for node in kept.nodes[level] if node.document_id in seen]
@@ -194,25 +194,27 @@ class Summaries:
                 kept = _SummaryGeneration(
                     generation, {} if is_mostly_gone else kept.documents, self._store.written(space)
                 )
-            stale = [one for one in documents if kept.documents.get(one.id, ("",))[0] != one.updated_at]
+            stale = [
+                document for document in documents if kept.documents.get(document.id, ("",))[0] != document.updated_at
+            ]
             if stale:
-                read = self._store.chunk_summaries([one.id for one in stale])
-                new = {one.id: (one.updated_at, read.get(one.id, ())) for one in stale}
+                read = self._store.chunk_summaries([document.id for document in stale])
+                new = {document.id: (document.updated_at, read.get(document.id, ())) for document in stale}
                 kept = _SummaryGeneration(generation, {**kept.documents, **new}, kept.written, kept.nodes)
             self._kept = kept
             return kept
 
 
-def _is_seen(one: ChunkSummary, scope: Scope) -> bool:
-    if scope.kinds and one.kind not in scope.kinds:
+def _is_seen(summary: ChunkSummary, scope: Scope) -> bool:
+    if scope.kinds and summary.kind not in scope.kinds:
         return False
-    return scope.pages is None or (one.pages[0] <= scope.pages[1] and one.pages[1] >= scope.pages[0])
+    return scope.pages is None or (summary.pages[0] <= scope.pages[1] and summary.pages[1] >= scope.pages[0])
 
 
 def own_sentences(chunk: Chunk, rows: NDArray[np.int8]) -> NDArray[np.float16]:
     """The vector of a summary that is made of a chunk's own sentences: the mean of theirs; of all where none is."""
-    texts = [" ".join(chunk.text[one.start : one.end].split()) for one in chunk.sentences]
-    held = [place for place, text in enumerate(texts[: len(rows)]) if text and text[:BEGINNING] in chunk.summary]
-    mean: NDArray[np.float32] = (rows[held] if held else rows).astype(np.float32).mean(axis=0)
+    texts = [" ".join(chunk.text[sentence.start : sentence.end].split()) for sentence in chunk.sentences]
+    quoted = [place for place, text in enumerate(texts[: len(rows)]) if text and text[:BEGINNING] in chunk.summary]
+    mean: NDArray[np.float32] = (rows[quoted] if quoted else rows).astype(np.float32).mean(axis=0)
     unit: NDArray[np.float16] = (mean / max(float(np.linalg.norm(mean)), 1e-6)).astype(np.float16)
     return unit

@@ -1,4 +1,4 @@
-"""What does a table say? Rows of text -> the path of every row and column, and the number of every cell. Pure.
+"""The structure of a table: rows of text to the path of every row and column, and the number of every cell. Pure.
 
 ["", "Years Ended September 30,", ""]       column paths: "Years Ended September 30, › 2019", "… › 2018"
 ["", "2019", "2018"]

@@ -1,4 +1,4 @@
-"""What is a term? The one analysis shared by every BM25 index, by term coverage and by spelling. Pure.
+"""The text analysis shared by every BM25 index, term coverage and spelling correction. Pure.
 
 Words are lower-cased, stemmed in the language of their document and stripped of accents; runs of Chinese, Japanese
 and Korean characters become overlapping pairs, because those scripts do not separate words; so do Thai, Lao, Khmer
@@ -142,9 +142,13 @@ def as_typed(text: str) -> dict[str, str]:
     pieces += (match.group() for match in _TYPED.finditer(text))
     found: dict[str, str] = {}
     for piece in pieces:
-        own = words(piece)
-        shown = piece[: len(own[0])] if len(own) == 1 and piece.lower().startswith(own[0]) else piece
-        for word in own:
+        piece_words = words(piece)
+        shown = (
+            piece[: len(piece_words[0])]
+            if len(piece_words) == 1 and piece.lower().startswith(piece_words[0])
+            else piece
+        )
+        for word in piece_words:
             found.setdefault(word, shown)
     return found
 
@@ -161,8 +165,8 @@ def terms_of_each(texts: Sequence[str], language: str = "en") -> list[list[str]]
     stems = _stem(_ASCII_WORD.findall(joined), language)
     found: list[list[str]] = []
     start = 0
-    for text, one in zip(texts, plain, strict=True):
-        if one is None:
+    for text, known in zip(texts, plain, strict=True):
+        if known is None:
             found.append(terms(text, language))
             continue
         try:
@@ -370,14 +374,14 @@ class When(NamedTuple):
         if self.decade or claim.decade:
             return self.year // 10 == claim.year // 10 and not (claim.month or claim.day)
         quarter = self.quarter or ((self.month + 2) // 3 if self.month else 0)
-        own = (self.year, quarter if claim.quarter else 0, self.month, self.day)
-        said = (claim.year, claim.quarter, claim.month, claim.day)
-        return all(not wanted or wanted == held for wanted, held in zip(said, own, strict=True))
+        values = (self.year, quarter if claim.quarter else 0, self.month, self.day)
+        claimed = (claim.year, claim.quarter, claim.month, claim.day)
+        return all(not wanted or wanted == value for wanted, value in zip(claimed, values, strict=True))
 
     def clashes(self, claim: When) -> bool:
         """Do both say something of the same part, and differ in it?"""
         pairs = zip(self[:4], claim[:4], strict=True)
-        return any(held and wanted and held != wanted for wanted, held in pairs)
+        return any(value and wanted and value != wanted for wanted, value in pairs)
 
 
 MONTH_NUMBERS = {name: number for names in _NAMES for number, name in enumerate(names.split(), 1)}
@@ -413,23 +417,23 @@ def read_date(match: re.Match[str]) -> tuple[When, ...]:
     """The readings of a match of DATE_PATTERN: one, two for a date such as 03/04/2025, none for what is no date."""
     parts = {name: value for name, value in match.groupdict().items() if value is not None and _GROUPS.fullmatch(name)}
     number = max(int(_GROUPS.fullmatch(name)[2]) for name in parts)  # type: ignore[index]
-    own = {_GROUPS.fullmatch(name)[1]: value for name, value in parts.items()}  # type: ignore[index]
-    year = int(full_year(own.get("y", "0")))
+    groups = {_GROUPS.fullmatch(name)[1]: value for name, value in parts.items()}  # type: ignore[index]
+    year = int(full_year(groups.get("y", "0")))
     if number == 2:
-        first, second = int(own["a"]), int(own["b"])
+        first, second = int(groups["a"]), int(groups["b"])
         return tuple(
             When(year, 0, month, day)
             for day, month in dict.fromkeys(((first, second), (second, first)))
             if 1 <= month <= 12 and 1 <= day <= 31
         )
-    if "q" in own:
-        return (When(year, int(own["q"]) if own["q"].isdigit() else _QUARTERS[own["q"].lower()]),)
-    month = own.get("m", "0").lower()
+    if "q" in groups:
+        return (When(year, int(groups["q"]) if groups["q"].isdigit() else _QUARTERS[groups["q"].lower()]),)
+    month = groups.get("m", "0").lower()
     month_number = int(month) if month.isdigit() else MONTH_NUMBERS[month]
-    day = int(own.get("d", 0))
+    day = int(groups.get("d", 0))
     if number == 10:
         return (When(year, decade=True),)
-    if month_number > 12 or day > 31 or ("d" in own and day == 0) or (number == 1 and month_number == 0):
+    if month_number > 12 or day > 31 or ("d" in groups and day == 0) or (number == 1 and month_number == 0):
         return ()
     return (When(year, 0, month_number, day),)
 
@@ -485,11 +489,11 @@ def period_of(text: str) -> Period:
     """`"Q3 2023"` -> years {2023}, quarters {3}."""
     if not any(character.isdigit() for character in text) and "quarter" not in text.lower():
         return Period()
-    said = alike(text.lower())
-    named = [readings[0] for match in _DATE.finditer(said) if len(readings := read_date(match)) == 1]
-    named += [When(int(year), 0, int(month), int(day)) for year, month, day in _NAMED_DAY.findall(said)]
+    lowered = alike(text.lower())
+    named = [readings[0] for match in _DATE.finditer(lowered) if len(readings := read_date(match)) == 1]
+    named += [When(int(year), 0, int(month), int(day)) for year, month, day in _NAMED_DAY.findall(lowered)]
     years = {when.year for when in named if 1900 <= when.year < 2100}
-    for first, last in _RANGE.findall(said):
+    for first, last in _RANGE.findall(lowered):
         if 0 < int(last) - int(first) <= _LONGEST_RANGE:
             years |= set(range(int(first), int(last) + 1))
     days = {f"{when.year}-{when.month:02}-{when.day:02}" for when in named if when.year and when.day}

@@ -1,4 +1,4 @@
-"""Where do sentences begin and end, and which characters count as the same? Pure, linear in the length of the text."""
+"""Sentence boundaries and character normalisation. Pure, and linear in the length of the text."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def _sections(name: str) -> Mapping[str, Sequence[str]]:
     found: dict[str, list[str]] = {}
     for line in (ASSETS / f"{name}.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
-            own = found.setdefault(line.strip("[] "), [])
+            words = found.setdefault(line.strip("[] "), [])
         elif line.strip() and not line.startswith("#"):
-            own.append(line)
+            words.append(line)
     return found
 
 
@@ -341,7 +341,7 @@ def title_lines(lines: Sequence[str]) -> frozenset[int]:
         is_alone = number == 0 or not lines[number - 1].strip()
         if not 0 < len(words) <= _TITLE_WORDS or re.search(r"\d|[.!?;,…。]\s*$", line) or "|" in line:
             continue
-        if not any(one.strip() for one in lines[number + 1 :]):
+        if not any(line.strip() for line in lines[number + 1 :]):
             continue
         if _DECORATED.match(line) and words[0][0].isupper():
             decorated.add(number)

@@ -1,4 +1,4 @@
-"""What did each stage take, give, cost and skip?
+"""The trace of a question: input, output, cost and skipped work of each stage.
 
     with trace.stage("rerank", hits=20) as stage:
         hits = …
@@ -126,8 +126,8 @@ class Trace:
             stage.skipped = f"it failed: {type(error).__name__}"
             calls = traceback.extract_tb(error.__traceback__)[-LAST_CALLS:]
             at = [f"{Path(call.filename).name}:{call.lineno} {call.name}" for call in calls]
-            said = {"stage": name, "trace_id": self.id, "error": type(error).__name__, "at": at}
-            logger.warning("the optional stage '%s' failed and was left out: %s", name, said["error"], extra=said)
+            fields = {"stage": name, "trace_id": self.id, "error": type(error).__name__, "at": at}
+            logger.warning("the optional stage '%s' failed and was skipped: %s", name, fields["error"], extra=fields)
 
     def skip(self, name: str, why: str) -> None:
         self.stages.append(Stage(name, self.elapsed_ms, self._depth, skipped=why))
@@ -147,8 +147,8 @@ class Trace:
     def milliseconds(self) -> dict[str, float]:
         """Of every stage that ran at the top, and in all."""
         ran = [stage for stage in self.stages if stage.depth == 0 and (stage.error or not stage.skipped)]
-        own = {f"{stage.name}_ms": round(stage.took_ms, 3) for stage in ran}
-        return own | {"total_ms": round(self.elapsed_ms, 3)}
+        times = {f"{stage.name}_ms": round(stage.took_ms, 3) for stage in ran}
+        return times | {"total_ms": round(self.elapsed_ms, 3)}
 
     def usage(self, *names: str) -> Usage:
         """What the stages of these names used together."""
@@ -186,9 +186,9 @@ async def json_reply(
     model: LLM, system: str, text: str, schema: Mapping[str, Any], most: int, stage: Stage, role: str = "router"
 ) -> Mapping[str, Any]:
     """The JSON that a model answers; empty when it is none."""
-    said = await model_reply(model, system, text, schema, most, stage, role)
+    reply = await model_reply(model, system, text, schema, most, stage, role)
     try:
-        found = json.loads(said[said.find("{") : said.rfind("}") + 1])
+        found = json.loads(reply[reply.find("{") : reply.rfind("}") + 1])
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""The frozen values that travel through Refdesk; nothing here does any work.
+"""The frozen values used throughout Refdesk; no logic.
 
 All positions are character offsets. A parsed document is one long text; its pages, blocks and words are
 ranges of that text, so "where is this sentence?" is answered the same way for every format.
@@ -255,8 +255,8 @@ class Chunk:
                 yield span.origin + first - span.start, span.origin + last - span.start
 
     def to_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in self.__slots__}
-        return own | {
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return fields | {
             "page": self.page,
             "spans": [span._asdict() | {"box": span.box and span.box.to_dict()} for span in self.spans],
             "sentences": [

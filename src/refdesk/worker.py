@@ -1,4 +1,4 @@
-"""The composition root of a worker process: small, so that workers start without the database and the doors."""
+"""The composition root of a worker process; small, so that workers start without the database and the interfaces."""
 
 from __future__ import annotations
 

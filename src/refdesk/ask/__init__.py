@@ -1,1 +1,1 @@
-"""From a question to an answer in which every sentence is proved; `flow.py` shows it on one screen."""
+"""From a question to an answer in which every sentence is backed by a source; `flow.py` shows it on one screen."""

@@ -1,4 +1,4 @@
-"""How is a question answered that takes several searches? Part by part, with notes, until what is known suffices.
+"""Agent mode: answers a question with several searches, part by part, taking notes until enough is known.
 
     parts → step (search, note, does it suffice?) … at most 6 → read_and_write
 
@@ -50,7 +50,7 @@ PARTS_TOKENS, NOTE_TOKENS = 600, 400
 NOTED = 5  # passages that a model reads for one note
 READ = 24  # hits of all parts together that are read for the answer
 LONGEST_PART, LONGEST_NOTE = 400, 600  # characters
-SUFFICIENT = "what is known suffices"
+SUFFICIENT = "enough is known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ async def investigated(
     router = desk.models.role("router") if plan.use_llm else None
     search = Search(question, query, plan, desk, trace, router if router is not None and is_able(router) else None)
     is_report = question.mode == "report"
-    yield Thinking("plan", "Planning the report" if is_report else "Taking the question apart")
+    yield Thinking("plan", "Planning the report" if is_report else "Splitting up the question")
     waiting = await _parts(search)
     known, ended = {_same(part.question) for part in waiting}, ""
     while waiting and not (ended := search.over()):
@@ -119,14 +119,14 @@ async def investigated(
         if not note.is_answered and search.model is None and part.attempt == 0 and not is_report:
             waiting.append(replace(part, attempt=1))  # in another way, when the other parts are through
     if waiting and ended:
-        keeper.notes.append(f"The search was ended {ended}; not searched for: {_quoted(waiting)}.")
+        keeper.notes.append(f"The search stopped {ended}; not searched: {_quoted(waiting)}.")
     parts = _found_parts(search)
     retrieved = _joined(search, parts)
     trace.passages = candidates(retrieved)
     relevance = await in_thread(judge, query, retrieved)
     missing = [part for part in parts if not part.is_answered]
     if missing and len(missing) < len(parts):
-        keeper.notes.append(f"Nothing was found on {_quoted(missing)}.")
+        keeper.notes.append(f"Nothing was found about {_quoted(missing)}.")
     if not any(part.is_answered for part in parts) and doubted(relevance, retrieved, desk.settings) == "missing":
         refused = refuse(replace(answer, strategy=question.mode), plan, query, retrieved, relevance)
         yield Content(refused.content)
@@ -352,7 +352,7 @@ def _with_notes(context: Context, search: Search) -> Context:
 
 def _said(note: Note) -> str:
     if not note.is_answered:
-        return f"Nothing on: {note.part.question}"
+        return f"Nothing found: {note.part.question}"
     documents = dict.fromkeys(hit.document.name for hit in note.part.hits if hit.chunk.id in note.chunks)
     return f"{note.text} ({', '.join(documents)})" if documents else note.text
 

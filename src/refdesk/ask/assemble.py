@@ -1,4 +1,4 @@
-"""What will be read? Hits become numbered passages, grown by their neighbours, inside a budget of tokens and bytes.
+"""Builds the context: hits become numbered passages with their neighbours, within a budget of tokens and bytes.
 
 Over budget, in this order: the lowest passages go (down to three), long ones are shortened to their best sentences,
 then all but the best go, then its text is cut. The best one stays even when no word of it finds room: no model reads it

@@ -1,4 +1,4 @@
-"""Which sentence proves which claim? Content with markers in, claims with verdicts and citations out.
+"""Checks every claim against the sentences it cites: content with markers in, verdicts and citations out.
 
 Pure but for `embed`.
 
@@ -358,7 +358,7 @@ def _against(
 ) -> Judged:
     """`proved`: characters of the figures that need no sentence."""
     if not passages:
-        return Judged("unsupported", 0.0, "carries no citation", ())
+        return Judged("unsupported", 0.0, "has no citation", ())
     language = sheet.passages[passages[0]].document.language or "en"
     claim = read_claim(text, language)
     claim = replace(

@@ -1,4 +1,4 @@
-"""What does the list of documents answer, which no passage says? One sentence and the documents, with links.
+"""Answers questions about the library from its list of documents, with a sentence and the matching documents.
 
 >>> answer_from_catalogue(answer, "pages", "How many pages has the Costco 10-K?", scope, library).content
 'COSTCO_2021_10K.pdf has 76 pages.'
@@ -28,8 +28,8 @@ COUNTED = 1000  # documents that are looked through for a word
 LONGEST_PHRASE = 10  # words
 LONGEST_ENDING = 2  # letters by which two forms of a word that is mentioned may differ
 READ_AT_ONCE = 16  # chunks; most hold the word, and then the rest of their document is passed over
-READ = "read from the library's list of documents"
-READ_IN_PART = f"{READ}, for a part of what was asked"
+READ = "taken from the library's list of documents"
+READ_IN_PART = f"{READ}, for part of the question"
 IN_PART = 0.6  # the chance that a part of what was asked for is of use; not measured, below `high`
 EMPTY = "There are no documents yet. Add some, then ask about them."
 
@@ -157,7 +157,7 @@ def _mentions(answer: Answer, asked: Asked, scope: Scope, library: LibraryReader
     phrase, found = _first_places(topic, within, library)
     where = "".join(f" {condition}" for condition in asked.conditions)
     if not found:
-        return _nothing(answer, f"No document{where} mentions “{topic}”. Try another word for it, or a single one.")
+        return _nothing(answer, f"No document{where} mentions “{topic}”. Try another word, or a single word.")
     found.sort(key=lambda one: one.document.name)
     count = f"{'At least ' * (len(found) == COUNTED)}{_count(len(found))}{where} mention{'s' * (len(found) == 1)}"
     told = f"{count} “{phrase}”:"
@@ -423,7 +423,7 @@ def _with_lines(answer: Answer, lines: Sequence[str], documents: Sequence[Docume
         return _told_answer(answer, f"{lines[0]}.", documents)
     listed = "\n".join(f"- {line}" for line in lines[:LISTED])
     more = f"\n\nand {len(lines) - LISTED:,} more" if len(lines) > LISTED else ""
-    return _told_answer(answer, f"{_count(len(lines))} may be meant:\n\n{listed}{more}", documents[:LISTED])
+    return _told_answer(answer, f"{_count(len(lines))} match:\n\n{listed}{more}", documents[:LISTED])
 
 
 def _with_places(answer: Answer, told: str, found: Sequence[FirstMention]) -> Answer:

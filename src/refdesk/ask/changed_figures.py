@@ -1,4 +1,4 @@
-"""What has become of a figure? The line item whose change is asked for, or what it was in each of the reports."""
+"""How a figure has changed: the line item in question, or its value in each of the reports."""
 
 from __future__ import annotations
 

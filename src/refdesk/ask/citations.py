@@ -1,4 +1,4 @@
-"""Which passages does the text between two brackets name? Pure.
+"""Finds the passages that the text between two brackets refers to. Pure.
 
     "1, 3-4" -> (1, 3, 4)        "Source 2" -> (2,)        "DOC: 5f1c | CHUNK: 12" -> the passage that holds it
     "Harbour handbook > Pilots" -> its passages             "9", "Annual Report 2031" -> () when there is none such

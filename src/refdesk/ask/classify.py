@@ -1,4 +1,4 @@
-"""What kind of question is it, and what does that ask of the search? Rules first, then the nearest examples. Pure.
+"""Classifies a question and decides what that means for the search: rules first, then the nearest examples. Pure.
 
 >>> classify("List all suppliers", vector=None, examples=None, unknown=0).intent
 'list'
@@ -212,7 +212,7 @@ def classify(text: str, vector: Any, examples: Examples | None, unknown: int) ->
             away, complexity="simple", why="nearest examples", sure=False, confidence=_rounded(max(closest.values()))
         )
     if examples is not None and closest and (catalogue := _catalogue(asked, vector, examples, closest)):
-        return Classification(complexity="simple", why="asks for the list of documents", catalogue=catalogue)
+        return Classification(complexity="simple", why="asks about the list of documents", catalogue=catalogue)
     parts = sides(asked)
     intent, why, sure, confidence = _intent(asked, parts, vector, examples, closest)
     reading = Classification(intent=intent, parts=parts if intent == "comparison" else (), why=why, sure=sure)

@@ -1,4 +1,4 @@
-"""What of a writer's words is shown, and when? Trimmed and its markers read while it streams."""
+"""Turns a writer's stream into text that can be shown: trims it and reads its markers as it arrives."""
 
 from __future__ import annotations
 
@@ -351,7 +351,7 @@ class Draft:
             self._begin()
             if was_shown:
                 next_writer = "quoting" if piece.model == EXTRACTIVE else piece.model or "the model"
-                return Replace("", f"the connection to the model broke; {next_writer} starts over")
+                return Replace("", f"the connection to the model was lost; {next_writer} starts over")
         self._cut = CUT_OFF.get(piece.finish, "")
         if self._markers is None:
             if not piece.text:

@@ -1,4 +1,4 @@
-"""How is a question answered without a model? With the sentences that answer it best, to the letter, each cited.
+"""Answers without a model: the sentences that answer best, word for word, each with a citation.
 
 The direct sentence for a fact, one line per item for a list, evidence for each side of a comparison, the sentences that
 open each section for a summary, the reasons in the order of the document for an analysis. Pure.
@@ -401,7 +401,7 @@ def _listed(found: ChosenList, question: str) -> list[Quote]:
 
 
 def _rest(found: ChosenList, question: str) -> str:
-    """`The list has 20 items, of which the first 12 are shown; the others stand on pages 4 to 5 of “Rules.pdf”.`"""
+    """`The list has 20 items; the first 12 are shown. The others are on pages 4 to 5 of “Rules.pdf”.`"""
     others = [place for item in found.items[LIST_ITEMS:] for place in item]
     pages = sorted({found.chunks[place.chunk].sentences[place.sentence].page for place in others})
     where = said("page" if len(pages) == 1 else "pages", question).format(first=pages[0], last=pages[-1])

@@ -1,4 +1,4 @@
-"""Which figures does a sentence state, and do two of them agree? Numbers with unit and scale, dates, codes. Pure.
+"""Finds the figures in a sentence and compares them: numbers with unit and scale, dates, codes. Pure.
 
     "$4.2M" = "4.2 million dollars" = "4,200,000"      "about 4.2 million" agrees with 4,213,000; 4.3 million does not
     "twenty-one", "a dozen", "half", "(3.1)", "3 per cent", "31.10.2025", "Q3 2024", "TG-4"

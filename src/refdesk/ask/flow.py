@@ -1,4 +1,4 @@
-"""One question, from the text as typed to an answer in which every sentence is proved.
+"""One question, from the text as typed to an answer in which every sentence is backed by a source.
 
     recall → understand → retrieve → judge → assemble → generate → attest → settle → keep
 

@@ -1,4 +1,4 @@
-"""Does a question lean on what was said before, and how does it read on its own? No model. Pure.
+"""Detects follow-up questions and rewrites them to stand alone, without a model. Pure.
 
 A rewrite that names a wrong thing is worse than none: where it is not sure what a pronoun stands for, or where there is
 none, the question stays as it was typed, and what it may lean on is searched for beside it.

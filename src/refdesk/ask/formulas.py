@@ -1,4 +1,4 @@
-"""What does a formula over figures give? One that the question defines, or that a ratio is known by.
+"""Computes formulas over figures: one that the question defines, or a ratio known by name.
 
     "DPO is defined as: 365 * (average accounts payable between FY2016 and FY2017) / FY2017 cost of sales"
     "What is the FY2015 - FY2017 3 year average of capex as a % of revenue?"      "What was the current ratio in 2022?"

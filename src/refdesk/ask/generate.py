@@ -1,4 +1,4 @@
-"""What is a model asked, and how does its answer come back? One request, streamed."""
+"""Asks a model for the answer and streams it; quotes the documents if the model fails."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ async def _streamed(llm: LLM, request: Request, trace: Trace) -> AsyncGenerator[
 
 # What is said of a model that did not answer? A sentence for the reader, a warning in the log, a code to count.
 
-NO_CREDIT = "its account has no credit left"
+NO_CREDIT = "the account has no credit left"
 REFUSED: Mapping[int, str] = {
-    401: "it refused the key",
+    401: "the API key was refused",
     402: NO_CREDIT,
-    403: "it refused the key",
-    404: "its provider does not know it",
+    403: "the API key was refused",
+    404: "the provider does not know this model",
     429: NO_CREDIT,  # any other 429 is `ProviderUnavailable`
 }
 
@@ -132,14 +132,14 @@ def failed_models(draft: Draft) -> tuple[FailedModel, ...]:
 
 
 def sentence(failed: Sequence[ProviderError], writer: str, *, is_quoting: bool) -> str:
-    """`openai:gpt-4o did not answer (it refused the key), so the sentences are quoted from the documents instead.`"""
+    """`openai:gpt-4o did not answer (the API key was refused), so this answer is quoted from the documents.`"""
     named = ", nor did ".join(
         f"{one.model} did not answer ({reason(one)})" if place == 0 else f"{one.model} ({reason(one)})"
         for place, one in enumerate(failed)
     )
     if writer != EXTRACTIVE:
         return f"{named}, so {writer} wrote this instead."
-    instead = "the sentences are quoted from the documents instead" if is_quoting else "no model has looked for it"
+    instead = "this answer is quoted from the documents" if is_quoting else "no model has searched for it"
     return f"{named}, so {instead}."
 
 
@@ -163,15 +163,15 @@ def reason(error: ProviderError) -> str:
     """Why it did not answer, in plain words; no address, no key and nothing that the provider said.
 
     >>> reason(ProviderRefused("openai:gpt-4o answered 401: wrong key sk-…", status=401))
-    'it refused the key'
+    'the API key was refused'
     """
     match error:
         case ProviderRefused():
-            return REFUSED.get(error.status, "it refused the request" if error.status else "it cannot be asked")
+            return REFUSED.get(error.status, "it refused the request" if error.status else "it could not be called")
         case ProviderUnavailable():
             return _unavailable(error.status)
         case ProviderInterrupted():
-            return "it broke off"
+            return "the connection was lost"
         case ProviderEmpty():
             return "it wrote nothing"
     return "it failed"
@@ -179,18 +179,18 @@ def reason(error: ProviderError) -> str:
 
 def _unavailable(status: int) -> str:
     if status == 429:
-        return "it has too many requests at present"
-    return "its server failed" if status >= 500 else "it is not available at present"
+        return "it is overloaded"
+    return "its server failed" if status >= 500 else "it is not available"
 
 
 # Who writes the answer? The model that is named, or else, and whenever it fails, the extractive answerer.
 
 NEAREST_SENTENCES = 2
-TOO_SMALL = "No passage fits into the context (max_context_chars is {most}), so only the best one was looked at."
-NOT_FOUND = "{model} did not find the answer in the passages; the sentences are quoted from the documents instead."
-NOT_PROVED = "{model} wrote nothing that the documents prove; the sentences are quoted from them instead."
-NOT_SEEN = "{model} refused the pictures, so the text alone was read."
-ONCE_MORE = "the model is asked once more"
+TOO_SMALL = "No passage fits into the context (max_context_chars is {most}), so only the best one was used."
+NOT_FOUND = "{model} did not find the answer in the passages, so this answer is quoted from the documents."
+NOT_PROVED = "{model} wrote nothing that the documents support, so this answer is quoted from them."
+NOT_SEEN = "{model} refused the images, so only the text was used."
+ONCE_MORE = "asking the model again"
 
 
 async def write(
@@ -230,7 +230,7 @@ async def write(
                 return
             draft.notes.append(NOT_FOUND.format(model=draft.model))
         except ProviderError as error:
-            gave_up(draft, error, llm.name, trace, "the sentences are quoted instead")
+            gave_up(draft, error, llm.name, trace, "quoting the documents instead")
     async with aclosing(quote_instead(draft, query, retrieved, settings, doubt)) as events:
         async for event in events:
             yield event
@@ -290,7 +290,7 @@ async def quote_instead(
     draft: Draft, query: Query, retrieved: Retrieved, settings: Settings, doubt: str = ""
 ) -> AsyncGenerator[Event, None]:
     """The sentences of the documents, in place of whatever the draft holds."""
-    if void := draft.start_over(EXTRACTIVE, "the sentences are quoted from the documents instead"):
+    if void := draft.start_over(EXTRACTIVE, "quoting the documents instead"):
         yield void
     most = NEAREST_SENTENCES if doubt == "near" else None
     quotes = await in_thread(extract, query, draft.context, retrieved, settings, most)
@@ -316,7 +316,7 @@ def _silent(model: str) -> ProviderEmpty:
 # The mode `general`: a model answers from what it knows, without documents, and says so.
 
 NOTHING = Context((), "", 0)  # no passage: every marker a model writes is taken out
-REASON = "no documents were searched: nothing here is proved"
+REASON = "no documents were searched, so nothing here is backed by a source"
 
 
 async def general(
@@ -333,7 +333,7 @@ async def general(
     llm = models.role("answer", lambda said: trace.skip("try", said), draft.failures.append)
     if llm is None:
         why = f": {notes[0].rstrip('.')}" if notes else ""
-        raise UsageError(f"the mode 'general' needs a model{why}", hint="name one: REFDESK_LLM=provider:model")
+        raise UsageError(f"the mode 'general' needs a model{why}", hint="set one: REFDESK_LLM=provider:model")
     draft.model = llm.name
     info = model_info(llm.name)
     budget = Budget.for_model(info, settings)

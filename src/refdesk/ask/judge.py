@@ -1,4 +1,4 @@
-"""Is the answer there at all? A probability from how well the best sentence fits and how far it stands out. Pure.
+"""Decides whether the answer is there at all: a probability from how well the best sentence fits and stands out. Pure.
 
 Where the answer is, one passage stands out from the others of its topic; where it is not, several are equally near.
 """
@@ -276,7 +276,7 @@ def confidence(
 ) -> Confidence:
     """The chance that the answer shown is right, and why. `quotes` are those of an answer that no model wrote."""
     if not claims:
-        return Confidence(0.0, "low", "nothing was found that answers it")
+        return Confidence(0.0, "low", "no answer was found")
     if quotes:
         return quoted_confidence(relevance, quotes)
     score = round(calibrated(relevance.probability) * grounding(claims), 3)
@@ -296,7 +296,7 @@ def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confiden
     if found["unnamed"] > 0:
         score = min(score, HIGH - 0.001)
         return Confidence(
-            round(score, 3), level(score), "the passage does not hold every name and number of the question"
+            round(score, 3), level(score), "the passage does not mention every name and number in the question"
         )
     return Confidence(round(score, 3), level(score), _standing(found, score))
 
@@ -306,7 +306,7 @@ def _chosen_confidence(relevance: Relevance, chance: float) -> Confidence:
     if relevance.missing_terms:
         score = min(chance, HIGH - 0.001)
         return Confidence(round(score, 3), level(score), f"no passage mentions {_quoted(relevance.missing_terms)}")
-    reason = "one passage clearly answers it" if chance >= HIGH else "another passage may be meant"
+    reason = "one passage clearly answers it" if chance >= HIGH else "another passage may be the right one"
     return Confidence(round(chance, 3), level(chance), reason)
 
 
@@ -322,10 +322,10 @@ def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, f
 
 def _standing(found: Mapping[str, float], score: float) -> str:
     if score >= HIGH:
-        return "one passage clearly answers it and mentions everything the question names"
+        return "one passage clearly answers it and mentions every name in the question"
     if found["share"] < 0.5:
         return "other sentences answer it almost as well"
-    return "the best passage does not stand far above the others"
+    return "the best passage is not clearly better than the others"
 
 
 def grounding(claims: Sequence[Claim]) -> float:
@@ -360,20 +360,20 @@ def _grounds(supported: int, claims: int, documents: int) -> str:
         verb = "is" if claims == 1 else "are"
         return f"{_count(claims, 'sentence')} {verb} found in {_count(documents, 'document')}"
     if supported == 0:
-        return "no sentence is fully supported by what it cites"
-    return f"{supported} of {claims} sentences are supported by what they cite"
+        return "no sentence is fully supported by its citation"
+    return f"{supported} of {claims} sentences are supported by their citations"
 
 
 def _coverage_in_words(relevance: Relevance) -> str:
     if relevance.missing_terms:
         return f"no passage mentions {_quoted(relevance.missing_terms)}"
     if relevance.features.get("unnamed", 0.0) > 0:
-        return "the best passage does not hold every name and number of the question"
+        return "the best passage does not mention every name and number in the question"
     if relevance.features.get("coverage", 0.0) >= 0.9:
-        return "one passage holds all of the question's words"
+        return "one passage contains all words of the question"
     if relevance.features.get("coverage", 0.0) < 0.5:
-        return "no single passage has most of the question's words"
-    return "most of the question's words stand in one passage"
+        return "no single passage contains most words of the question"
+    return "one passage contains most words of the question"
 
 
 def _quoted(found: Sequence[str]) -> str:
@@ -449,7 +449,7 @@ def begin(question: Question, query: Query, settings: Settings, trace: Trace) ->
 
 def say(answer: Answer, content: str) -> Answer:
     """Small talk, or what is not a question to documents: nothing was searched."""
-    reason = "nothing was searched: this is not a question to the documents"
+    reason = "nothing was searched: this is not a question about the documents"
     return replace(answer, content=content, model="none", is_answered=False, confidence=Confidence(0.0, "low", reason))
 
 
@@ -490,7 +490,7 @@ def _unanswered(relevance: Relevance, retrieved: Retrieved) -> Confidence:
     return Confidence(
         round(min(relevance.probability, LOW), 3),
         "low",
-        reason if retrieved.considered else "there are no documents to search in",
+        reason if retrieved.considered else "there are no documents to search",
     )
 
 
@@ -519,11 +519,11 @@ def conclude(
         and len({hit.document.id for hit in retrieved.hits}) > 1
     ):
         score = min(sure.score, HIGH - 0.001)  # "the purpose of this rule": each of several documents may have one
-        sure = Confidence(score, level(score), f"what '{pointing}' means is not said: the documents are several")
+        sure = Confidence(score, level(score), f"it is unclear which document '{pointing}' refers to")
     enough = sufficiency(query, relevance, context, claims, citations)
     if is_answered and (unsaid := [part for part in query.parts if part in enough.missing_aspects]):
         score = min(sure.score, MEDIUM - 0.001)
-        sure = Confidence(score, level(score), f"nothing was found on {_quoted(unsaid)}")
+        sure = Confidence(score, level(score), f"nothing was found about {_quoted(unsaid)}")
     documents = {passage.document.id: passage.document for passage in context.passages}
     return replace(
         answer,

@@ -1,4 +1,4 @@
-"""What is known already, and what is kept? The cache before a question, the conversation, trace and cache after.
+"""Looks up the cache before a question; stores conversation, trace and cache entry afterwards.
 
 An answer written with a conversation in view is kept for that conversation alone; one written without may serve every
 question that means the same, in the same namespace: scope, access, level, mode, settings, models and corpus version.
@@ -365,7 +365,7 @@ class Keeper:
             try:
                 await in_thread(append, question.conversation_id, said, answer.id, owner=question.owner)
             except LibraryError as error:  # a full disk costs the conversation this turn, not the answer
-                logger.warning("a turn of a conversation cannot be kept: %s", error)
+                logger.warning("a turn of a conversation cannot be saved: %s", error)
 
     async def _record(self, answer: Answer) -> None:
         with self._trace.optional("record"):
@@ -381,7 +381,7 @@ def _name(llm: LLM | None) -> str:
 
 # What is kept of an answer that was stopped? The question and what was shown until then, marked as stopped.
 
-REASON = "it was stopped before it was complete, so it was not checked"
+REASON = "it was stopped early, so it was not checked"
 
 
 class Streamed:
@@ -426,7 +426,7 @@ async def keep_stopped(question: Question, desk: AskPorts, trace: Trace, shown: 
         is_answered=False,
         stopped=True,
     )
-    trace.skip("stopped", "the reader left or stopped it")
+    trace.skip("stopped", "the user left or stopped it")
 
     def write() -> None:
         with trace.optional("record"):

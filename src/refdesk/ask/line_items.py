@@ -1,4 +1,4 @@
-"""Which cell of a document's tables is a figure that is asked for by name? All rows of all its tables, ranked.
+"""Finds the table cell for a figure asked for by name, by ranking all rows of all tables of a document.
 
 "Inventories at the end of FY2019" stands in the balance sheet, and under the same or a like name in the cash flows, the
 deferred taxes and an acquisition. What people ask for is the line item: the row whose name is nearest, in the column of

@@ -1,4 +1,4 @@
-"""Which lists stand in a passage, which one answers a question, and what does a whole document say in a few sentences?
+"""Finds the lists in a passage and the one that answers, and summarises a whole document in a few sentences.
 
 "Descaling", "It takes about 25 minutes.", "1. Switch it off.", "2. Empty the tank." -> one list of two items that is
 introduced by "It takes about 25 minutes." under "Descaling".

@@ -1,4 +1,4 @@
-"""Which markers does the streamed text carry, and what may be shown of it now? Pure; works at any token boundary.
+"""Reads citation markers from a text stream and says what can be shown so far; any token boundary works. Pure.
 
     "Growth was 4 % [Source 3, 9]. It is warm [12]."  ->  "Growth was 4 % [1]. It is warm."   order == (3,)
 

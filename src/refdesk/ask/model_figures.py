@@ -1,4 +1,4 @@
-"""What does a model say of cells? Which of them answer, where learned plans are not sure, and are its numbers right?
+"""Tables and models: asks a model which cells answer if no plan is certain, and checks the numbers a model writes.
 
 It sees the question, heads and names of rows of the best tables; never is a number taken from its reply. What does not
 fit the tables to the letter is no plan, and the question goes on as if no model had been asked. The numbers of what it
@@ -365,7 +365,7 @@ class _Check:
             elif (instead := self._instead(quantity)) is not None:
                 wrong.append(f"says {shown} where {instead}")
             elif not self._given(quantity, self.cells) and not self._is_said(quantity):
-                missing.append(f"no cell gives {shown}, and none that it cites are computed to it")
+                missing.append(f"no cell gives {shown}, and it does not follow from the cited cells")
         if proved:
             proved += [
                 (figure.start, figure.end)

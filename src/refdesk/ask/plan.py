@@ -1,4 +1,4 @@
-"""What will be done for this question? Level, intent and complexity become a plan.
+"""Decides what to do for a question: level, intent and complexity become a plan.
 
     level      search                                       writing and checks
     basic      dense                                        none beyond the citations
@@ -124,7 +124,7 @@ PROMISED = {
     "verify": "a second model's check",
     "reconcile": "a reconciler",
 }
-NO_MODEL = "no model is named"
+NO_MODEL = "no model is set"
 # Variants only where a model writes them: those made without one lose .02 nDCG@10 on direct questions (docs/evals.md).
 ENGINES: Mapping[Level, tuple[Strategy, ...]] = {"enhanced": ("graph", "multi_hop")}
 ENGINES_WITH_MODEL: Mapping[Level, tuple[Strategy, ...]] = {"enhanced": ("graph", "fusion", "multi_hop")}
@@ -142,7 +142,7 @@ def engines(level: Level, strategy: Strategy, *, has_llm: bool = False) -> tuple
 def left_out(question: Question, plan: Plan, budget: Budget, settings: Settings) -> list[str]:
     """What of its level and its format a plan does without, and why, in sentences: for the notes of the answer."""
     found = [
-        f"The answer is not in three parts (answer.format): {why}." for why in _in_one_part(question, plan, budget)
+        f"The answer does not have three parts (answer.format): {why}." for why in _in_one_part(question, plan, budget)
     ]
     found = found if settings.answer_format == "three_part" else []
     if question.level not in ("enhanced", "maximum"):
@@ -151,17 +151,17 @@ def left_out(question: Question, plan: Plan, budget: Budget, settings: Settings)
     for what, why in plan.skipped:
         if what in PROMISED:
             by_reason.setdefault(why, []).append(PROMISED[what])
-    told = [f"Level {question.level} did without {_listed(names)}: {why}." for why, names in by_reason.items()]
+    told = [f"Level {question.level} skipped {_listed(names)}: {why}." for why, names in by_reason.items()]
     return [*found, *told]
 
 
 def _in_one_part(question: Question, plan: Plan, budget: Budget) -> list[str]:
     """Why an answer cannot have the three parts of seed 003; nothing where it can."""
     if not plan.use_llm:
-        return [f"{NO_MODEL}, and sentences are quoted as they stand"]
+        return [f"{NO_MODEL}, so the answer is quoted from the documents"]
     if question.mode == "report":
-        return ["a report has sections of its own"]
-    return ["so small a model is asked for one sentence"] if budget.tier == "tiny" else []
+        return ["a report has its own sections"]
+    return ["models this small are asked for a single sentence"] if budget.tier == "tiny" else []
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -179,11 +179,11 @@ def _skipped(
         promised = {"enhanced": ("reason",), "maximum": ("vote", "think", "reconcile")}.get(level, ())
         return [(what, NO_MODEL) for what in promised]
     if is_checked and not has_verifier:
-        found.append(("verify", "no verifier model is named; the built-in check stands"))
+        found.append(("verify", "no verifier model is set; only the built-in check was used"))
     if level == "maximum" and not has_reconciler:
-        found.append(("reconcile", "no reconciler model is named; what nothing proves is taken out"))
+        found.append(("reconcile", "no reconciler model is set; unsupported sentences are removed"))
     if level == "maximum" and not can_think:
-        found.append(("think", "the model cannot be given one; it reasons before the answer instead"))
+        found.append(("think", "the model does not support one; it reasons before answering instead"))
     if is_deep and not is_checked and has_verifier:
         found.append(("verify", "the mode is quick"))
     return found
@@ -436,12 +436,12 @@ def fit_to_cost(
     settings, spent = prices.settings, prices.spent
     questions = max(FEW_QUESTIONS, spent.questions + 1)
     left = max(settings.cost_average_usd, settings.cost_average_usd * questions - spent.usd) - already_usd
-    why = f"questions cost ${spent.usd / max(1, spent.questions):.2g} on average in the last day, "
+    why = f"questions cost ${spent.usd / max(1, spent.questions):.2g} on average over the last day, "
     why += f"and answer.cost_average_usd is ${settings.cost_average_usd:g}"
     cutter = Cutter(prices, assemble, context.token_count, why)
     fitted = cutter.cut(whole, left, (*cutter.first, cutter.without_verifier))
     limit = settings.cost_limit_usd - already_usd
-    cutter = replace(cutter, why=f"one question may cost ${settings.cost_limit_usd:g} (answer.cost_limit_usd)")
+    cutter = replace(cutter, why=f"a question may cost at most ${settings.cost_limit_usd:g} (answer.cost_limit_usd)")
     fitted = cutter.cut(fitted, limit, (*cutter.first, cutter.without_verifier, *cutter.last))
     return cutter.bounded(fitted, limit)
 
@@ -480,14 +480,14 @@ class Cutter:
     def without_reconciler(self, fitted: Fitted) -> Fitted:
         if not asks_reconciler(fitted.plan, self.prices.names):
             return fitted
-        said = f"{self.prices.names['reconciler']} is not asked to settle a dispute, refuted sentences are taken out"
+        said = f"{self.prices.names['reconciler']} was not asked to resolve disputes; refuted sentences were removed"
         return self._changed(fitted, "reconcile", said, plan=replace(fitted.plan, ask_reconciler=False))
 
     def without_history(self, fitted: Fitted) -> Fitted:
         if not recent(self.prices.turns, fitted.budget.history):
             return fitted
         budget = replace(fitted.budget, history=0)
-        return self._changed(fitted, "history", "The model was not told what was said before", budget=budget)
+        return self._changed(fitted, "history", "The model was not given the earlier conversation", budget=budget)
 
     def fewer(self, share: float) -> Cut:
         """With this share of the passages' tokens, and no less than the best passage needs."""
@@ -506,14 +506,14 @@ class Cutter:
     def without_verifier(self, fitted: Fitted) -> Fitted:
         if not asks_verifier(fitted.plan, self.prices.names):
             return fitted
-        said = f"{self.prices.names['verifier']} did not check the answer, the built-in check did"
+        said = f"{self.prices.names['verifier']} did not check the answer; only the built-in check was used"
         return self._changed(fitted, "verify", said, plan=replace(fitted.plan, ask_verifier=False))
 
     def without_model(self, fitted: Fitted) -> Fitted:
         """The other cuts are void then: nothing of them is paid for."""
         plan = replace(fitted.plan, use_llm=False, reasoning=False, drafts=1, thinking=0)
         budget = Budget.for_model(None, self.prices.settings)
-        said = f"{self.prices.names['answer']} was not asked, and the sentences are quoted from the documents"
+        said = f"{self.prices.names['answer']} was not used; this answer is quoted from the documents"
         bare = replace(fitted, cuts={})
         return self._changed(bare, "model", said, plan=plan, budget=budget, context=self.assemble(plan, budget))
 
@@ -524,7 +524,7 @@ class Cutter:
         most = max(FEWEST_WRITTEN, self.prices.affordable(fitted.plan, fitted.budget, fitted.context, limit))
         if most >= fitted.budget.generation:
             return fitted
-        said = f"{self.prices.names['answer']} may write {most:,} tokens at most"
+        said = f"{self.prices.names['answer']} was limited to {most:,} tokens"
         return self._changed(fitted, "length", said, budget=replace(fitted.budget, generation=most))
 
     def _changed(

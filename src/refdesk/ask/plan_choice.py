@@ -1,4 +1,4 @@
-"""Which plan over which table answers the question? Every plan over the likeliest tables, compared, with its chance.
+"""Chooses the plan and table that answer a question: compares all plans over the likeliest tables.
 
 A word of the question that the document's name, its title or the text above a table says is no word that the table
 itself must hold: "Amazon's net income in 2019" is asked of Amazon's tables as "net income in 2019". Pure.

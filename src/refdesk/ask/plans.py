@@ -1,4 +1,4 @@
-"""Which computations over a table could answer a question? Every one that the question's words point at, executed.
+"""Builds and executes every computation over a table that the words of the question suggest.
 
 A plan selects rows (by the words of the question, by a comparison, by order, by an extreme), then reads, counts or
 computes over a column. Both ways round: the columns of a table are the rows of the turned one, so "in which year was

@@ -1,4 +1,4 @@
-"""How is a long answer written? Section by section, each from the passages of its part, below its heading.
+"""Report mode: writes a long answer section by section, each from the passages of its part.
 
 With a model each section is a request of its own; without one, or when it fails, the sentences that answer best are
 quoted. A section of which the documents say nothing is left out. Headings carry no citation and claim nothing.
@@ -175,13 +175,13 @@ def written_parts(parts: Sequence[SubQuestion]) -> Writer:
                 if shown := draft.take(Piece(f"{HEADING}{part.heading}\n\n{text}\n\n", model=draft.model)):
                     yield shown
         except ProviderError as error:
-            gave_up(draft, error, llm.name, trace, "the sections are quoted instead")
+            gave_up(draft, error, llm.name, trace, "quoting the documents instead")
         if shown := draft.finish():
             yield shown
         if missing:
-            draft.notes.append(f"The documents do not say enough for: {'; '.join(missing)}.")
+            draft.notes.append(f"The documents do not say enough about: {'; '.join(missing)}.")
         if not draft.content:
-            if void := draft.start_over(EXTRACTIVE, "the sections are quoted from the documents instead"):
+            if void := draft.start_over(EXTRACTIVE, "quoting the documents instead"):
                 yield void
             draft.notes.append(WITHOUT.format(model=llm.name))
             async for event in _quoted(draft, parts, settings, is_report=True):

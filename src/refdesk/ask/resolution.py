@@ -1,4 +1,4 @@
-"""What stands in the context beside what is read in full? Summaries, which shrink before they vanish (seed 000, Q3).
+"""Adds summaries to the context next to the chunks read in full; they shrink before they are dropped (seed 000, Q3).
 
 A passage in short stands for its chunk: whoever cites it cites the chunk's own sentences, never the summary.
 """

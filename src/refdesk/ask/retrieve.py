@@ -1,4 +1,4 @@
-"""Which chunks will be read? Search, prefer named documents, rerank, check, thin out; the first are read for order.
+"""Chooses the chunks to read: search, prefer named documents, rerank, check, remove duplicates, order by reading.
 
 A comparison is searched once for the whole question and once for each side; their hits are dealt in turn.
 
@@ -185,7 +185,7 @@ def _reranked(job: Retrieval, query: Query, hits: list[Hit], strengths: Mapping[
     _weigh(job, query.terms)
     _load(job, (hit.chunk.id for hit in hits))
     if not job.plan.rerank:
-        job.trace.skip("rerank", "the plan does without")
+        job.trace.skip("rerank", "not part of the plan")
     elif len(hits) > 1:
         with job.trace.optional("rerank", hits=len(hits), reranker=job.reranker.name):
             weights = {term: job.weights[term] for term in query.terms}
@@ -283,7 +283,7 @@ def _neighbours(job: Retrieval, hits: Sequence[Hit]) -> dict[int, list[Chunk]]:
 def _checked(job: Retrieval, query: Query, hits: Sequence[Hit]) -> list[Hit]:
     """Without the hits that do not bear on the question (self-RAG)."""
     if not job.plan.check_relevance:
-        job.trace.skip("check", "the plan does without")
+        job.trace.skip("check", "not part of the plan")
         return list(hits)
     with job.trace.stage("check", hits=len(hits)) as stage:
         kept = relevant(hits, query, job.rows, job.weights, job.settings.similarity_threshold)
@@ -335,7 +335,7 @@ def _thinned(job: Retrieval, query: Query, hits: Sequence[Hit]) -> list[Hit]:
 def _read(job: Retrieval, query: Query, hits: list[Hit]) -> list[Hit]:
     """The hits in the order that a reader gives them; what it has read is kept for judging and quoting."""
     if not job.plan.read:
-        job.trace.skip("read", "the level does without")
+        job.trace.skip("read", "not part of this level")
     elif len(query.parts) > 1 or query.intent == "summary":
         job.trace.skip("read", "no single passage can answer it")
     else:

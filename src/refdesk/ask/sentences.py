@@ -1,4 +1,4 @@
-"""How well does each sentence answer the question? Scores from stored vectors and words; no model is run. Pure.
+"""Scores how well each sentence answers the question, from stored vectors and words; runs no model. Pure.
 
 A sentence is scored by the cosine of its stored vector, by how much of the question's words it holds (weighted by their
 rarity, with part of the credit for words in its heading, title and neighbouring sentences) and by its passage; where a

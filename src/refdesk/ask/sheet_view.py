@@ -1,4 +1,4 @@
-"""What does a question see of a sheet of 100,000 rows? The same as of a small table, from arrays. Pure.
+"""The view of a sheet of 100,000 rows: the same as for a small table, from arrays. Pure.
 
 Every different text of a column is read once: its words, its number, its day. Rows are arrays of numbers, and what
 `plans.py` asks of them takes a millisecond each; so the plans and what they are ranked by are those of small tables.

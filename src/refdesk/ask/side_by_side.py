@@ -1,4 +1,4 @@
-"""How are two things compared? Where one table has a row or a column for each: cell beside cell, every one cited.
+"""Compares two things cell by cell if one table has a row or column for each; every cell is cited.
 
 "Compare the Brava 200 and the Brava 500" -> Tank: 1.2 l (Brava 200), 3.0 l (Brava 500) …
 """
@@ -226,7 +226,7 @@ def _share(cells: Sequence[StoredCell], names: Sequence[str]) -> str:
 
 
 def _reason(chance: float) -> str:
-    return "one table has a row for each" if chance >= HIGH else "another row of a table may be meant"
+    return "one table has a row for each" if chance >= HIGH else "another row of a table may be the right one"
 
 
 def _figure(sides: Sides) -> Figure:

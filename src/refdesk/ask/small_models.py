@@ -1,4 +1,4 @@
-"""What is a model of few parameters given to read, and what of its words stays?
+"""Prompts for models with few parameters, and what is kept of their answers.
 
 It reads slowly and is led astray by what stands around the answer, so that of the best passages it is given the
 sentences that the reader finds best, with those around them. Of what it writes stays what the documents prove; what

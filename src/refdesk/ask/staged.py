@@ -1,4 +1,4 @@
-"""How is a question asked stage by stage? By who wants to look at what one stage hands to the next, or change it.
+"""Runs a question stage by stage, for callers who want to inspect or change what passes between stages.
 
     staged = desk.staged("How heavy is the anchor?")
     if not await staged.route():          # what needs no search is answered already

@@ -1,4 +1,4 @@
-"""How well do these sentences support this claim? Wording, figures, names, negation, opposites and meaning. Pure.
+"""Scores how well sentences support a claim: wording, figures, names, negation, opposites and meaning. Pure.
 
 Each is a number; a logistic model with few coefficients joins them (fitted by `python -m benchmarks.claims --fit`).
 Figures, negations and opposites that clash are also reasons of their own: they name what is wrong.
@@ -466,7 +466,7 @@ def _turned(claim: ClaimWords, best: str, joined: str, language: str) -> str:
     if own and claim.denied & held and not claim.denied & denied(joined, language):
         return "says “not” where the source does not"
     if theirs and denied(best, language) & frozenset(claim.stems) and not denied(best, language) & claim.denied:
-        return "leaves out a “not” of the source"
+        return "omits a “not” in the source"
     return ""
 
 
@@ -524,7 +524,7 @@ def _verdict(found: Support, score: float) -> tuple[Verdict, str]:
     if score >= SUPPORTED:
         return "supported", ""
     if score >= PARTLY:
-        return "partly", "only part of it stands in the source"
+        return "partly", "the source says only part of this"
     return "unsupported", "the source does not say this"
 
 

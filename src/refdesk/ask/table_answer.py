@@ -1,4 +1,4 @@
-"""What is said from cells? The likeliest plan over the tables that were found, in words, every cell of it cited."""
+"""Answers from table cells: the likeliest plan over the tables found, in words, with every cell cited."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ SUREST_AMONG_MANY = HIGH - 0.001  # whether the row of this table or of its neig
 WORTH_DOUBT = 0.02  # chance of a figure that what the text says is not sure against
 LEAST = 0.2  # chance of a figure that is shown where the text gives something less likely
 MANY = 4  # tables
-CITED = "Of the {used:,} cells that this is computed from, the first {most} are cited."
-CHOSEN = "Which cells answer was decided by {model}; they were read and computed without it."
-OTHER_LENGTH = "This is a figure of {own}; one of {asked}, as is asked for, was not found."
-AMBIGUOUS = "another reading of the question is almost as likely"
+CITED = "This is computed from {used:,} cells; the first {most} are cited."
+CHOSEN = "{model} chose the cells; the values were read and computed without it."
+OTHER_LENGTH = "This figure covers {own}; none for {asked}, as asked, was found."
+AMBIGUOUS = "the question could almost as well mean something else"
 
 MOST_CAPTION = 60  # letters of a caption that tells two tables apart
 MOST_ROWS_SHOWN = 8  # of the table that is drawn beside the answer

@@ -1,4 +1,4 @@
-"""How is a question put to a table, and how well does each plan over it fit?
+"""Relates a question to a table and scores how well each plan fits.
 
 With the clause that asks, and with times as the heads of its columns name them: "In Q3 2022, what were Apple's net
 sales, and why?" is asked of a table with a column "Three Months Ended June 25, 2022" as "what were Apple's net sales in

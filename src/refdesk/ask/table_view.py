@@ -1,4 +1,4 @@
-"""What does a question see of a table? The words, numbers and order of its cells, one way round, and its groups. Pure.
+"""The view of a table that a question sees: words, numbers and order of its cells, and its groups. Pure.
 
 What `plans.py` asks of rows, it asks here: which hold words of the question, which are largest, what they add up to. A
 sheet of 100,000 rows answers the same from arrays (`sheet_view.py`). What a plan over a table is, and how it is said in

@@ -1,4 +1,4 @@
-"""What is asked? From a question as typed to a `Query`: spelled right, standing alone, embedded, classified.
+"""From a question as typed to a `Query`: corrected, standing alone, embedded, classified.
 
 Without a model that writes, all of this is rules and the shipped embedder. With one of at least 9B, it makes follow-ups
 stand alone and settles what the rules are unsure of; when it fails, the rules stand.

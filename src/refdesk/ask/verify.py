@@ -1,4 +1,4 @@
-"""Does a second model agree with the answer, and how is it corrected when it does not?
+"""Lets a second model check the answer, and corrects it if they disagree.
 
 A verifier gives one verdict for every claim, as JSON. Silence, nonsense, a claim left out or a failure count as *not
 verified*, never as agreement. A reconciler writes the answer anew from the same passages; its text is a draft like any
@@ -258,7 +258,7 @@ def _built_in(claims: Sequence[Claim]) -> Verification:
 # What of a very long answer, or of one that was cut off, can be stood behind?
 
 MOST_CLAIMS = 300
-LEFT_OUT = f"Only the first {MOST_CLAIMS} sentences of the model's answer were checked; the rest is left out."
+LEFT_OUT = f"Only the first {MOST_CLAIMS} sentences of the model's answer were checked; the rest was left out."
 CUT_OFF = "the model was cut off here"
 _ENDS = (".", "!", "?", "…", "。", "！", "？", ":", ";", "”", '"', ")", "`")
 

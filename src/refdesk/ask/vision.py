@@ -1,4 +1,4 @@
-"""What does a model see? The pages and figures that were found, and the pictures that came with a question.
+"""Images for vision models: the pages and figures found, and the images attached to a question.
 
 In the mode `vision` each passage that has a picture is shown beside its text: a figure as it was cut out of its page,
 else the page. What is read from a picture and stands in no text is called just that, and cites the figure's box. A
@@ -35,9 +35,9 @@ MOST_PIXELS = 60_000_000
 MOST_ATTACHED = 4
 KINDS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 DESCRIBED_TOKENS = 120
-BLIND = "{who}, so the captions and the text of the pages, also from OCR, were read instead of their pictures."
-SEEN = "read from the picture; the text does not say it"
-UNSEEN = "No page that was found has a picture, so the text alone was read."
+BLIND = "{who}, so captions and text (including OCR) were used instead of page images."
+SEEN = "read from the image; the text does not say it"
+UNSEEN = "None of the pages found has an image, so only the text was used."
 
 
 def sees(model: str, settings: Settings) -> bool:
@@ -49,10 +49,10 @@ def require_sight(models: Models, settings: Settings) -> None:
     """A question with a picture is refused in one sentence where nobody could look at it."""
     writer = models.role("answer")
     if writer is None:
-        raise ModelNotAllowed("a picture needs a model that sees, and none is named", hint="ask without the picture")
+        raise ModelNotAllowed("images need a model that accepts them, and none is set", hint="ask without the image")
     if not sees(writer.name, settings):
         raise ModelNotAllowed(
-            f"{writer.name} does not see pictures", hint="ask without the picture, or choose a model that sees"
+            f"{writer.name} does not accept images", hint="ask without the image, or choose a model that accepts images"
         )
 
 
@@ -62,7 +62,7 @@ def require_sight(models: Models, settings: Settings) -> None:
 def checked(images: Sequence[Any]) -> tuple[Image, ...]:
     """Pictures as a caller hands them in (bytes, a path, or an `Image`), looked at and made small enough to send."""
     if len(images) > MOST_ATTACHED:
-        raise UsageError(f"a question has {MOST_ATTACHED} pictures at most, not {len(images)}")
+        raise UsageError(f"a question can have at most {MOST_ATTACHED} images, not {len(images)}")
     return tuple(_checked(image) for image in images)
 
 
@@ -72,12 +72,12 @@ def _checked(image: Any) -> Image:
 
     data = _bytes(image)
     if len(data) > LARGEST:
-        raise UsageError(f"a picture has {LARGEST >> 20} MB at most, not {len(data) / (1 << 20):.1f}")
+        raise UsageError(f"an image can have at most {LARGEST >> 20} MB, not {len(data) / (1 << 20):.1f}")
     try:
         with Pictures.open(io.BytesIO(data), formats=list(KINDS)) as opened:
             kind = opened.format or ""
             if opened.width * opened.height > MOST_PIXELS:
-                raise UsageError(f"a picture has {MOST_PIXELS // 1_000_000} million pixels at most")
+                raise UsageError(f"an image can have at most {MOST_PIXELS // 1_000_000} million pixels")
             # Upright, without what a camera writes beside it, and no larger than anybody looks at.
             small = ImageOps.exif_transpose(opened).convert("RGB")
             small.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
@@ -86,7 +86,7 @@ def _checked(image: Any) -> Image:
     except UsageError:
         raise
     except (OSError, ValueError, SyntaxError, Pictures.DecompressionBombError) as error:
-        raise UsageError("the picture cannot be read", hint="send a PNG, JPEG, GIF or WebP") from error
+        raise UsageError("the image cannot be read", hint="send a PNG, JPEG, GIF or WebP") from error
     return Image(buffer.getvalue(), KINDS["JPEG" if kind == "JPEG" else "PNG"])
 
 
@@ -96,12 +96,12 @@ def _bytes(image: Any) -> bytes:
     if isinstance(image, bytes | bytearray):
         return bytes(image)
     if not isinstance(image, str | Path):
-        raise UsageError("a picture is bytes or the path of a file")
+        raise UsageError("an image must be bytes or the path of a file")
     try:
         path = Path(image).expanduser()
         return path.read_bytes() if path.stat().st_size <= LARGEST else b"\0" * (LARGEST + 1)
     except OSError as error:
-        raise UsageError(f"the picture {image} cannot be read: {error.strerror}") from error
+        raise UsageError(f"the image {image} cannot be read: {error.strerror}") from error
 
 
 async def looked_up(question: Question, query: Query, desk: AskPorts, trace: Trace) -> Query:
@@ -138,7 +138,7 @@ async def with_pictures(
     """The context with the pictures that a model is shown beside it; none where it does not see."""
     writer = desk.models.role("answer")
     if writer is None or not plan.use_llm or not sees(writer.name, desk.settings):
-        who = "No model is named" if writer is None or not plan.use_llm else f"{writer.name} does not see pictures"
+        who = "No model is set" if writer is None or not plan.use_llm else f"{writer.name} does not accept images"
         if question.mode == "vision":
             keeper.notes.append(BLIND.format(who=who))
         return context

@@ -1,4 +1,4 @@
-"""Do several drafts say the same? What two of them say and the passages prove is kept, the rest goes.
+"""Compares several drafts: keeps what two of them say and the passages support.
 
     three drafts → their claims, each with its proof → claims that say the same, together → what at least two drafts say
 
@@ -34,14 +34,12 @@ WARMER = 0.7  # the temperature of the further drafts, at least; models that kee
 SAME_WORDS = 0.6  # of the stems of the shorter claim; a paraphrase keeps its nouns
 SAME_MEANING = 0.8  # cosine of two claims that share fewer of their words
 
-ALONE = "Of {count} drafts of {model} only one came, so they were not compared."
+ALONE = "Only one of {count} drafts by {model} succeeded, so there was nothing to compare."
 VOTED = (
-    "{model} wrote {count} drafts; {kept} of {all} statements are in two of them and proved, the others are left out."
+    "{model} wrote {count} drafts; {kept} of {all} statements are supported and in two drafts. The rest was left out."
 )
 AGREED = "{model} wrote {count} drafts, and they agree."
-NOTHING = (
-    "{count} drafts of {model} agree on nothing that the documents prove; the sentences are quoted from them instead."
-)
+NOTHING = "{count} drafts by {model} agree on nothing that the documents support, so this answer is quoted from them."
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How is a question worded, and a sentence? Their words, what a question wants, whether two ask the same. Pure.
+"""Analyses the wording of questions and sentences: their words, the answer type, whether two ask the same. Pure.
 
 >>> wants("How do I replace the filter of the pump?")
 'steps'

@@ -1,4 +1,4 @@
-"""From what was found to the answer: assemble → generate → attest → settle → keep.
+"""From search results to the answer: assemble → generate → attest → settle → keep.
 
 The second half of `flow.py`, which an agent and a report go through as well: whoever has searched, and however, what is
 written is checked the same way.
@@ -103,7 +103,7 @@ async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace:
     with trace.stage("settle", mode=question.response_mode, **attested.sizes) as stage:
         checked = await check(query, plan, attested, context, models, trace)
         if checked.needs_correction(plan):
-            yield Thinking("reconcile", "Settling what is disputed")
+            yield Thinking("reconcile", "Resolving disputes")
         settled = await correct(query, plan, checked, *proofs, models, trace, cells)
         stage.gave(status=settled.verification.status)
     if vision is not None:

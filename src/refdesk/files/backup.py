@@ -1,4 +1,4 @@
-"""The whole library in one file, taken while others work with it, and back again."""
+"""Backs up the whole library to one file while it is in use, and restores it."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def restore(file: Path, folder: Path, is_at_work: Callable[[Path], bool], *, rep
         if not replace and (what := library_files(folder)):
             raise UsageError(
                 f"{folder} holds {'a library' if DATABASE in what else 'files of a library'} already",
-                hint="name another folder, or say --replace",
+                hint="choose another folder, or use --replace",
             )
         _check_idle(folder, is_at_work)
         with restore_lock(folder):
@@ -255,7 +255,7 @@ def restore(file: Path, folder: Path, is_at_work: Callable[[Path], bool], *, rep
 
 def _check_idle(folder: Path, is_at_work: Callable[[Path], bool]) -> None:
     if is_at_work(folder):  # it would go on with files that are not there any more
-        raise LibraryBusy(f"{folder} is being served or added to", hint="end that first, then restore")
+        raise LibraryBusy(f"{folder} is being served or added to", hint="stop it first, then restore")
 
 
 def _extract(archive: tarfile.TarFile, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The bytes of a library, in its folder or in memory: originals, figures, what waits to be added; page images."""
+"""The files of a library, in its folder or in memory: originals, figures, waiting uploads, page images."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class LocalFiles:
         self.waiting = self.files / "waiting"
         self.renders = folder / "renders"
         self._runs = folder / "runs"
-        for one in (self.files, self.renders):
-            make_folder(one)
+        for kept_folder in (self.files, self.renders):
+            make_folder(kept_folder)
 
     def render_cache(self) -> RenderCache:
         return RenderCache(self.renders)
@@ -294,7 +294,7 @@ class BoundedFolder:
     def _shrink(self) -> None:
         """To nine tenths of what may be kept."""
         found = sorted((state.st_mtime_ns, state.st_size, path) for path, state in self._files())
-        size = sum(one for _, one, _ in found)
+        size = sum(size_bytes for _, size_bytes, _ in found)
         if size <= self._most_bytes:
             return
         for _, bytes_held, path in found:
@@ -353,7 +353,7 @@ def page_image(
 ) -> bytes:
     """A page as PNG or WebP, `width` pixels wide; unmarked images are kept and not drawn twice."""
     if document.format not in ("pdf", "image"):
-        raise UsageError(f"{document.name} has no page images", hint="its text can be shown instead")
+        raise UsageError(f"{document.name} has no page images", hint="use its text instead")
     if not 1 <= number <= document.page_count:
         raise UsageError(f"{document.name} has pages 1 to {document.page_count}, not {number}")
     if not 1 <= width <= WIDEST:

@@ -1,4 +1,4 @@
-"""The bytes of a library in S3, or wherever fsspec reaches, for API processes and workers on any machine.
+"""The files of a library in S3, or anywhere fsspec can reach, for API processes and workers on any machine.
 
     files/ab/abcdef…    originals and figures, under the hash of their content
     waiting/ID          received whole, until the job of this id adds it
@@ -43,8 +43,8 @@ class RemoteFiles:
         self._near_waiting = folder / "waiting"
         self._copies = folder / "copies"
         self._kept = BoundedFolder(self._copies, most_copied)
-        for one in (self._copies, self._near_waiting):
-            make_folder(one)
+        for kept_folder in (self._copies, self._near_waiting):
+            make_folder(kept_folder)
         self.renders = self._near.renders
 
     def render_cache(self) -> RemoteRenders:
@@ -106,11 +106,11 @@ class RemoteFiles:
 
     def remove(self, hashes: Iterable[str]) -> None:
         gone = list(hashes)
-        self._remove([self._file(one) for one in gone])
-        for one in gone:
-            (self._copies / one[:2] / one).unlink(missing_ok=True)
-            shutil.rmtree(self.renders / one, ignore_errors=True)
-            self._remove(self._listed("renders", one))
+        self._remove([self._file(content_hash) for content_hash in gone])
+        for job_id in gone:
+            (self._copies / job_id[:2] / job_id).unlink(missing_ok=True)
+            shutil.rmtree(self.renders / job_id, ignore_errors=True)
+            self._remove(self._listed("renders", job_id))
 
     def clear_unfinished(self) -> None:
         for path in self._copies.glob("new-*"):
@@ -149,9 +149,9 @@ class RemoteFiles:
 
     def unstage(self, job_ids: Iterable[str]) -> None:
         gone = list(job_ids)
-        self._remove([self._name("waiting", one) for one in gone])
-        for one in gone:
-            (self._near_waiting / one).unlink(missing_ok=True)
+        self._remove([self._name("waiting", job_id) for job_id in gone])
+        for content_hash in gone:
+            (self._near_waiting / content_hash).unlink(missing_ok=True)
 
     def clear_staged(self, kept: Collection[str]) -> None:
         self._near.clear_staged(kept)
@@ -186,7 +186,7 @@ class RemoteFiles:
         try:
             self._ask(lambda: self._system.ls(self._root.partition("/")[0], detail=False))
         except FileNotFoundError:
-            return f"there is no bucket for {self._url}; create it"
+            return f"the bucket of {self._url} does not exist; create it"
         except FilesAway as error:
             return error.sentence
         return ""
@@ -207,7 +207,7 @@ class RemoteFiles:
         return self._name("files", content_hash[:2], content_hash)
 
     def _listed(self, *parts: str) -> list[str]:
-        return [str(one) for one in self._ask(lambda: self._system.find(self._name(*parts)))]
+        return [str(path) for path in self._ask(lambda: self._system.find(self._name(*parts)))]
 
     def _downloaded(self, name: str) -> Path | None:
         """A new file on this node, None where there is nothing of that name."""
@@ -234,8 +234,8 @@ class RemoteFiles:
         except FileNotFoundError:
             raise
         except Exception as error:  # of botocore, aiohttp, or any driver that fsspec knows
-            said = " ".join(str(error).split())[:200] or type(error).__name__
-            raise FilesAway(f"the files at {self._url} cannot be reached: {said}") from error
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise FilesAway(f"the files at {self._url} cannot be reached: {reason}") from error
 
 
 class RemoteRenders(RenderCache):
@@ -276,8 +276,8 @@ def _opened(url: str) -> tuple[Any, str]:
         system, root = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
         raise ExtraMissing(
-            "REFDESK_FILES_URL names a place that needs a driver which is not installed",
-            hint="pip install 'refdesk[s3]' for s3://, or the package of fsspec for another one",
+            "REFDESK_FILES_URL needs a driver that is not installed",
+            hint="pip install 'refdesk[s3]' for s3://, or the fsspec package for another scheme",
         ) from error
     except ValueError as error:
         raise UsageError(f"REFDESK_FILES_URL cannot be used: {error}", hint="give it as s3://bucket/folder") from error

@@ -1,4 +1,4 @@
-"""BM25 over tantivy's files, and in memory. Terms come from `refdesk.terms`, so every index analyses text alike.
+"""BM25 with tantivy, and in memory. Terms come from `refdesk.terms`, so every index analyses text the same way.
 
 In memory stand all terms of a small index, and what came last of a large one; scored as tantivy scores them.
 """
@@ -324,7 +324,7 @@ class LexicalIndex:
             for term, weight in term_weights(terms).items()
         ]
         return Query.boolean_query(
-            [(Occur.Should, one if weight == 1.0 else Query.boost_query(one, weight)) for one, weight in wanted]
+            [(Occur.Should, query if weight == 1.0 else Query.boost_query(query, weight)) for query, weight in wanted]
         )
 
     def _run(self, query: Query, k: int) -> list[Scored]:

@@ -1,4 +1,4 @@
-"""The `Index` port over local files: tantivy for terms, usearch for vectors, both checked against SQL at every search.
+"""The `Index` port on local files: tantivy for terms, usearch for vectors, checked against SQL at every search.
 
 Several processes may read while one writes. Each search first asks SQL for the library's generation; when that has
 risen, the new chunks are read in and the deleted ones are left out from then on. What came last is a tail in memory,
@@ -205,8 +205,8 @@ class VectorIndex:
         if not len(dropped):
             return np.zeros(len(ids), dtype=np.bool_)
         place = np.searchsorted(dropped[:, 0], ids, side="right") - 1
-        held: NDArray[np.bool_] = (place >= 0) & (ids <= dropped[np.maximum(place, 0), 1])
-        return held
+        is_dropped: NDArray[np.bool_] = (place >= 0) & (ids <= dropped[np.maximum(place, 0), 1])
+        return is_dropped
 
     # writing a snapshot
 
@@ -408,7 +408,7 @@ class LocalIndex:
         try:
             self.vectors.write_snapshot(folder)
         except RuntimeError as error:  # what usearch raises for everything; by far the largest of files finds no room
-            raise DiskFull(f"the disk that holds {folder.parent} cannot take the vectors: {error}") from error
+            raise DiskFull(f"the vectors cannot be written to the disk of {folder.parent}: {error}") from error
         finally:
             close_to_others(self.folder)
 

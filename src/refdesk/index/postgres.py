@@ -1,4 +1,4 @@
-"""The `Index` port in PostgreSQL: vectors by pgvector, BM25 over packed postings, written with the store's own rows.
+"""The `Index` port in PostgreSQL: vectors by pgvector, BM25 over packed postings, written with the store's rows.
 
 An index has a number, as the folders of the local one do: `search_3_chunks` holds the vector and the length of every
 chunk, `search_3_postings` the chunks of each term, packed into one value per term and segment. What is added makes a
@@ -164,10 +164,11 @@ class PostgresIndex:
 
     def _ordered(self, rows: Sequence[Any]) -> list[Scored]:
         """The best first, of equals the oldest, without chunks that are gone."""
-        held = [(int(i), float(score)) for i, score in rows if score > 0]
-        is_gone = lie_within(np.array([i for i, _ in held], np.int64), self._unpurged)
+        scored = [(int(i), float(score)) for i, score in rows if score > 0]
+        is_gone = lie_within(np.array([i for i, _ in scored], np.int64), self._unpurged)
         return sorted(
-            (one for one, gone in zip(held, is_gone, strict=True) if not gone), key=lambda one: (-one[1], one[0])
+            (found for found, gone in zip(scored, is_gone, strict=True) if not gone),
+            key=lambda pair: (-pair[1], pair[0]),
         )
 
     def _scores(self, terms: Sequence[str]) -> NDArray[np.float32]:
@@ -177,13 +178,13 @@ class PostgresIndex:
             return known[1]
         count, mean, _, _ = self._corpus
         weights = term_weights(terms)
-        postings = {term: one for term, one in self._read(list(weights)).items() if len(one)}
-        scores = np.zeros(max((int(one["id"].max()) for one in postings.values()), default=0) + 1, np.float32)
+        postings = {term: found for term, found in self._read(list(weights)).items() if len(found)}
+        scores = np.zeros(max((int(posting["id"].max()) for posting in postings.values()), default=0) + 1, np.float32)
         lengths = (K1 * (1 - B + B * LENGTHS / mean)).astype(np.float32) if mean else np.ones(256, np.float32)
-        for term, one in postings.items():
-            idf = np.float32(weights[term] * inverse_frequency(count, len(one)) * (K1 + 1))
-            counts = one["count"].astype(np.float32)
-            scores[one["id"]] += idf * counts / (counts + lengths[one["length"]])
+        for term, term_postings in postings.items():
+            idf = np.float32(weights[term] * inverse_frequency(count, len(term_postings)) * (K1 + 1))
+            counts = term_postings["count"].astype(np.float32)
+            scores[term_postings["id"]] += idf * counts / (counts + lengths[term_postings["length"]])
         self._scored = (key, scores)
         return scores
 
@@ -199,10 +200,14 @@ class PostgresIndex:
             ):
                 packed[term].append(some)
             for term, parts in packed.items():
-                one = np.frombuffer(b"".join(parts), POSTING)
-                one = one[~lie_within(one["id"].astype(np.int64), self._dropped)] if len(self._dropped) else one
-                found[term] = remembered[term] = one
-                self._kept_bytes += one.nbytes
+                posting = np.frombuffer(b"".join(parts), POSTING)
+                posting = (
+                    posting[~lie_within(posting["id"].astype(np.int64), self._dropped)]
+                    if len(self._dropped)
+                    else posting
+                )
+                found[term] = remembered[term] = posting
+                self._kept_bytes += posting.nbytes
             while self._kept_bytes > POSTINGS_KEPT and len(remembered) > 1:
                 self._kept_bytes -= remembered.popitem(last=False)[1].nbytes
         return found
@@ -257,13 +262,13 @@ class PostgresIndex:
             return []
         near: set[str] = set()
         for wanted in terms:
-            alike = [one for one in self._vocabulary() if abs(len(one) - len(wanted)) <= distance]
+            alike = [term for term in self._vocabulary() if abs(len(term) - len(wanted)) <= distance]
             edits = edit_distances(wanted, alike)
-            near.update(one for one, count in zip(alike, edits, strict=True) if count <= distance)
-        held = [one["id"] for one in self._read(sorted(near - set(without))).values()]
-        ids = np.unique(np.concatenate(held)).astype(np.int64) if held else np.zeros(0, np.int64)
-        for one in self._read(list(without)).values():
-            ids = ids[~_among(ids, np.sort(one["id"]).astype(np.int64))]
+            near.update(term for term, count in zip(alike, edits, strict=True) if count <= distance)
+        holders = [posting["id"] for posting in self._read(sorted(near - set(without))).values()]
+        ids = np.unique(np.concatenate(holders)).astype(np.int64) if holders else np.zeros(0, np.int64)
+        for term_postings in self._read(list(without)).values():
+            ids = ids[~_among(ids, np.sort(term_postings["id"]).astype(np.int64))]
         if not scope.is_open:
             ids = ids[_among(ids, self._allowed_ids(scope))]
         return [int(i) for i in ids[:k]]
@@ -359,11 +364,11 @@ class PostgresIndex:
             count, length, fewer_in_graph = count - fewer, length - int(shorter), fewer_in_graph + out
         if entries:
             if entries[-1].chunk_id > LAST_NUMBER:
-                raise LibraryError("this library has numbered more chunks than PostgreSQL's index can hold")
-            missing = [one.chunk_id for one in entries if one.chunk_id not in vectors]
+                raise LibraryError("this library has more chunk numbers than PostgreSQL's index supports")
+            missing = [entry.chunk_id for entry in entries if entry.chunk_id not in vectors]
             vectors = {**vectors, **self._chunks.vectors_of(self._embedder.name, missing)} if missing else vectors
-            lengths = [len(one.terms) for one in entries]
-            table = chunk_rows([one.chunk_id for one in entries], lengths, vectors)
+            lengths = [len(entry.terms) for entry in entries]
+            table = chunk_rows([entry.chunk_id for entry in entries], lengths, vectors)
             copy_rows(connection, f"search_{number}_chunks (chunk_id, length, vector)", [table])
             made = f"INSERT INTO search_{number}_segments (chunks) VALUES ({len(entries)}) RETURNING number"
             segment = int(run(made).scalar_one())
@@ -442,8 +447,8 @@ class PostgresIndex:
         present = self._rows(textsearch.PRESENT, ())
         if self._server_ranks:
             return f"BM25 by pg_textsearch {present[0][0] if present else ''}".strip()
-        later = "; pg_textsearch is there, `refdesk reindex` makes use of it" if present and self._corpus[0] else ""
-        return f"BM25 by own postings{later}"
+        later = "; pg_textsearch is installed, run `refdesk reindex` to use it" if present and self._corpus[0] else ""
+        return f"BM25 by Refdesk's own tables{later}"
 
 
 # Ids, and ranges of them.

@@ -1,4 +1,4 @@
-"""What PostgreSQL's own index is kept in: tables of vectors and packed postings, segments that are joined, a graph.
+"""The tables of the PostgreSQL index: vectors, packed postings, merging of segments, the HNSW graph.
 
 Statements in here run within a transaction of the library's one writer.
 """
@@ -153,7 +153,7 @@ def posting_row(term: str, segment: int, packed: bytes) -> bytes:
 
 def pack_postings(entries: Sequence[LexicalEntry]) -> dict[str, bytes]:
     """By term: the chunks that hold it, in their order, with how often, and how long each is."""
-    lengths = np.searchsorted(LENGTHS, [len(one.terms) for one in entries], side="right") - 1
+    lengths = np.searchsorted(LENGTHS, [len(entry.terms) for entry in entries], side="right") - 1
     numbers: dict[str, int] = {}
     which: list[int] = []
     counts: list[int] = []
@@ -164,7 +164,7 @@ def pack_postings(entries: Sequence[LexicalEntry]) -> dict[str, bytes]:
         counts += counted.values()
         sizes.append(len(counted))
     postings = np.zeros(len(which), POSTING)
-    postings["id"] = np.repeat(np.array([one.chunk_id for one in entries], np.uint32), sizes)
+    postings["id"] = np.repeat(np.array([entry.chunk_id for entry in entries], np.uint32), sizes)
     postings["count"] = np.minimum(counts, 255)
     postings["length"] = np.repeat(lengths, sizes)
     terms = np.array(which, np.int64)
@@ -226,5 +226,5 @@ def lie_within(ids: NDArray[Any], ranges: NDArray[np.int64]) -> NDArray[np.bool_
     if not len(ranges):
         return np.zeros(len(ids), dtype=np.bool_)
     place = np.searchsorted(ranges[:, 0], ids, side="right") - 1
-    held: NDArray[np.bool_] = (place >= 0) & (ids <= ranges[np.maximum(place, 0), 1])
-    return held
+    is_within: NDArray[np.bool_] = (place >= 0) & (ids <= ranges[np.maximum(place, 0), 1])
+    return is_within

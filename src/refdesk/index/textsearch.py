@@ -1,4 +1,4 @@
-"""BM25 by the extension pg_textsearch, where the database has it: the same terms, ranked by the server.
+"""BM25 with the extension pg_textsearch, if the database has it: the same terms, ranked by the server.
 
 `search_3_texts` holds the terms of each chunk as words that PostgreSQL's plainest analysis leaves as they are, so that
 they are those of questions and of every other index. Frequencies, spelling and what a filter leaves come from the

@@ -1,4 +1,4 @@
-"""Late interaction: a vector for every token of every chunk, and how well a question's tokens are met by a chunk's.
+"""Token vectors for late interaction: one per token of every chunk, and scoring of a question against them.
 
 Derived from the store and rebuilt from it: `sync` embeds the chunks that are new and lets go those that are gone. The
 vectors, of one layer of a model or of several side by side, are reduced by their principal components and kept as int8
@@ -79,13 +79,13 @@ class MemoryTokens:
     def scores(self, text: str, chunk_ids: Sequence[int]) -> dict[int, float]:
         """How near the nearest token is, in the mean over the question's tokens weighted by their rarity (MaxSim)."""
         kept = self._current()
-        if kept is None or not any(one in kept.places for one in chunk_ids):
+        if kept is None or not any(chunk_id in kept.places for chunk_id in chunk_ids):
             return {}
         embedder = self._embedder()
         ids, states = embedder.query_tokens(text)
         asked = reduced(states, kept.projection)
         rare = math.log(1.0 + 2.0 * len(kept.places))
-        weights = np.array([kept.weights.get(int(one), rare) for one in ids], dtype=np.float32)
+        weights = np.array([kept.weights.get(int(token_id), rare) for token_id in ids], dtype=np.float32)
         weights /= float(weights.sum()) or 1.0
         sharpness = 1 if embedder.is_trained else SHARPNESS
         found = {}
@@ -106,7 +106,7 @@ class MemoryTokens:
             kept = None
         wanted = self._chunks.chunk_ids(WHOLE_LIBRARY).tolist()
         known = kept.places if kept else {}
-        new = [one for one in wanted if one not in known]
+        new = [chunk_id for chunk_id in wanted if chunk_id not in known]
         if kept is not None and not new and len(wanted) == len(known):
             return 0
         parts: list[tuple[int, NDArray[np.int32], Vectors]] = []
@@ -118,7 +118,7 @@ class MemoryTokens:
             for some in [new[start : start + AT_ONCE] for start in range(0, len(new), AT_ONCE)]:
                 found = self._chunks.hydrate(some, self._chunks.state().generation)
                 states = pool.map(embedder.chunk_tokens, [chunk for chunk, _ in found.values()])
-                waiting += [(chunk_id, *own) for chunk_id, own in zip(found, states, strict=True)]
+                waiting += [(chunk_id, *state) for chunk_id, state in zip(found, states, strict=True)]
                 done += len(some)
                 report(done, len(new))
                 if projection is None and (len(waiting) >= SAMPLE or done == len(new)):
@@ -127,11 +127,13 @@ class MemoryTokens:
                     )
                 if projection is not None:
                     rows = pool.map(partial(packed, projection=projection), [states for _, _, states in waiting])
-                    parts += [(one, ids, own) for (one, ids, _), own in zip(waiting, rows, strict=True)]
+                    parts += [
+                        (chunk_id, ids, vectors) for (chunk_id, ids, _), vectors in zip(waiting, rows, strict=True)
+                    ]
                     waiting.clear()
-        old = [(one, kept.ids[a:b], kept.vectors[a:b]) for one, (a, b) in known.items()] if kept else []
+        old = [(chunk_id, kept.ids[a:b], kept.vectors[a:b]) for chunk_id, (a, b) in known.items()] if kept else []
         still = set(wanted)
-        self._keep(embedder.name, [one for one in (*old, *parts) if one[0] in still], projection)
+        self._keep(embedder.name, [part for part in (*old, *parts) if part[0] in still], projection)
         return len(new)
 
     def clear(self) -> None:
@@ -238,7 +240,7 @@ def _made(
     model: str, vectors: Vectors, ids: NDArray[np.int32], chunks: NDArray[np.int64], projection: NDArray[np.float32]
 ) -> StoredTokens:
     ends = [*chunks[1:, 1].tolist(), len(ids)] if len(chunks) else []
-    places = {one: (start, end) for (one, start), end in zip(chunks.tolist(), ends, strict=True)}
+    places = {chunk_id: (start, end) for (chunk_id, start), end in zip(chunks.tolist(), ends, strict=True)}
     counts: dict[int, int] = {}
     for start, end in places.values():
         for token in np.unique(ids[start:end]).tolist():
@@ -248,12 +250,12 @@ def _made(
     return StoredTokens(model, vectors, ids, places, projection, weights)
 
 
-def _nearest(asked: NDArray[np.float32], own: NDArray[np.float32]) -> NDArray[np.float32]:
+def _nearest(asked: NDArray[np.float32], token_vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """(tokens of the question, layers): the largest product with a token of the chunk."""
     found = np.zeros(asked.shape[:2], dtype=np.float32)
-    if len(own):
+    if len(token_vectors):
         for layer in range(asked.shape[1]):
-            theirs = own[:, layer].T
+            theirs = token_vectors[:, layer].T
             for start in range(0, len(asked), AT_A_TIME):
                 part = slice(start, start + AT_A_TIME)
                 found[part, layer] = (asked[part, layer] @ theirs).max(axis=1)

@@ -1,4 +1,4 @@
-"""One add: what has to be done for these paths, texts or jobs, and what became of each.
+"""One add: what to do for the given paths, texts or jobs, and the outcome of each.
 
 Unchanged files are left alone, changed ones replaced in one step; jobs that a killed run has left are taken over.
 """
@@ -116,8 +116,8 @@ class Intake:
     def _file_job(self, document: Document, password: str | None) -> Job:
         """Taken by this run from its beginning."""
         copied = ("name", "collection", "source", "size", "content_hash", "metadata")
-        own: Any = {name: getattr(document, name) for name in copied}
-        return Job("", kind="file", worker=self._worker, attempts=1, password=password, **own)
+        fields: Any = {name: getattr(document, name) for name in copied}
+        return Job("", kind="file", worker=self._worker, attempts=1, password=password, **fields)
 
     def work(self, choose: Callable[[list[Job]], Sequence[Job]], *, alone: bool = True) -> bool:
         """Takes the jobs that are chosen of those that wait, unless, `alone`, another run is at it; says whether there
@@ -129,7 +129,7 @@ class Intake:
         jobs = self._jobs.take(self._worker, choose, alone=alone)
         parked = [job for job in jobs if job.attempts > MOST_TAKEN and job.kind in QUEUED]
         self._taken = {job.id: job for job in parked}
-        self._give_up(ParserDied(f"its worker ended {MOST_TAKEN} times while it was being added", hint=PARKED))
+        self._give_up(ParserDied(f"its worker died {MOST_TAKEN} times while processing it", hint=PARKED))
         self._work_off([job for job in jobs if job not in parked], [])
         return bool(jobs)
 
@@ -163,7 +163,7 @@ class Intake:
                 self._give_up(error)
             raise
         # What the pipeline said nothing of must not be tried for ever.
-        self._give_up(UnreadableFile("it was not taken in; try again"))
+        self._give_up(UnreadableFile("it was not added; try again"))
 
     def _uploaded(self, job: Job) -> NewDocument | None:
         """What to do for an upload, whose name replaces that of one before; None when nothing is."""
@@ -421,28 +421,28 @@ class Intake:
 
         What was cancelled since it was last looked for is not: a small file is read in less than that time.
         """
-        if any(one.source.job in self._taken for one in batch):
+        if any(work.source.job in self._taken for work in batch):
             cancelled = {job.id for job in self._jobs.cancelled(self._worker)}
-            for one in batch:
-                if one.source.job in cancelled:
-                    self.put_down(one.source)
-            batch = [one for one in batch if one.source.job not in cancelled]
+            for work in batch:
+                if work.source.job in cancelled:
+                    self.put_down(work.source)
+            batch = [work for work in batch if work.source.job not in cancelled]
         self._write_begun()
         ready = []
-        for one in batch:
-            result: PreparedFile = one.extra
-            children = [_attached(one.prepared.document, child) for child in result.children]
+        for work in batch:
+            result: PreparedFile = work.extra
+            children = [_attached(work.prepared.document, child) for child in result.children]
             ready.append(
-                Ready(one.prepared, one.embedded, result.original, one.source.modified, children, self._worker)
+                Ready(work.prepared, work.embedded, result.original, work.source.modified, children, self._worker)
             )
         stored = self._writer.store(ready)
         more: list[NewDocument] = []
-        for one, (document, outcome) in zip(batch, stored, strict=True):
+        for work, (document, outcome) in zip(batch, stored, strict=True):
             if outcome != "removed":
-                attached = self._children(document, one.extra, one.source.job)
-                self._under_way[one.source.job] += len(attached)
+                attached = self._children(document, work.extra, work.source.job)
+                self._under_way[work.source.job] += len(attached)
                 more += attached
-            self._end(Added(document.name, outcome, document, source=one.source.document.source), one.source)
+            self._end(Added(document.name, outcome, document, source=work.source.document.source), work.source)
         self._write_ended()
         self._after_store()
         return more

@@ -1,4 +1,4 @@
-"""Which documents does a table of Airtable hold? Each record is a chunk (seed 000); records of one doc_id a document.
+"""Documents from an Airtable table: each record is a chunk (seed 000); records with one doc_id form a document.
 
 A table whose records have no doc_id is a table of documents: each record is one, of one chunk.
 """
@@ -45,9 +45,9 @@ class AirtableSource:
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.fields) - set(NAMES)):
-            raise UsageError(f"'{unknown[0]}' is no field of a chunk", hint=f"map any of {', '.join(NAMES)}")
+            raise UsageError(f"'{unknown[0]}' is not a field of a chunk", hint=f"map any of {', '.join(NAMES)}")
         if not self.base.strip() or not self.table.strip():
-            raise UsageError("name the base and the table", hint="both are in the address of the table: app…/tbl…")
+            raise UsageError("give the base and the table", hint="both are in the table's URL: app…/tbl…")
 
     @property
     def mark(self) -> tuple[str, str]:
@@ -56,7 +56,7 @@ class AirtableSource:
 
     def read_until(self, documents: Sequence[Document]) -> str:
         """The moment after which changes are to be read; "" before the first time."""
-        return max((one.metadata.get(SYNCED, "") for one in documents), default="")
+        return max((document.metadata.get(SYNCED, "") for document in documents), default="")
 
     def documents(self, since: str = "") -> list[ImportedDocument]:
         """All documents of the table; with `since`, whole ones of which some record was changed after it."""
@@ -66,7 +66,7 @@ class AirtableSource:
         chunks = [checked_chunk(row, f"record {row['record']}", number) for number, row in enumerate(rows, 1)]
         found = by_document(chunks, dict([self.mark]) | {SYNCED: moment})
         # Records have no order of their own where the table gives none: numbers then count within each document.
-        return [_renumbered(one) for one in found] if "sequence_number" not in self._present(rows) else found
+        return [_renumbered(row) for row in found] if "sequence_number" not in self._present(rows) else found
 
     def _changed(self, since: str) -> list[dict[str, Any]]:
         """The records of every document of which one was changed."""
@@ -82,8 +82,8 @@ class AirtableSource:
         return self._rows(self.account.one_of(self._name("doc_id"), ids, self.formula))
 
     def _rows(self, formula: str) -> Iterator[dict[str, Any]]:
-        for record, held in self.account.records(self.base, self.table, formula=formula):
-            row = {name: held[self._name(name)] for name in NAMES if self._name(name) in held}
+        for record, fields in self.account.records(self.base, self.table, formula=formula):
+            row = {name: fields[self._name(name)] for name in NAMES if self._name(name) in fields}
             first = row.get("doc_id")
             document = (first[0] if first else "") if isinstance(first, list) else first
             yield row | {"record": record, "doc_id": str(document or record)}
@@ -96,5 +96,5 @@ class AirtableSource:
 
 
 def _renumbered(document: ImportedDocument) -> ImportedDocument:
-    chunks = tuple(replace(one, sequence=number) for number, one in enumerate(document.chunks, 1))
+    chunks = tuple(replace(chunk, sequence=number) for number, chunk in enumerate(document.chunks, 1))
     return replace(document, chunks=chunks)

@@ -1,4 +1,4 @@
-"""What is made of documents that are there, in the background? Summaries by a model, and the tree; as jobs.
+"""Background jobs over existing documents: summaries by a model, and the tree.
 
     submit → pending → taken by a run → processing → ready, failed with the reason, or cancelled
 
@@ -27,7 +27,7 @@ TELL_S = 0.25  # how often progress is written down, and a cancellation looked f
 Tell = Callable[[Job], None]
 
 NAMES: dict[JobKind, str] = {"summaries": "Summaries", "tree": "Tree", "tree_summaries": "Summaries of the tree"}
-NO_MODEL = ("no model is named that could write summaries", "name one: REFDESK_LLM_SUMMARISER")
+NO_MODEL = ("no model is set to write summaries", "set one: REFDESK_LLM_SUMMARISER")
 
 
 class Cancelled(Exception):
@@ -57,7 +57,7 @@ def _summariser(ports: BackgroundPorts) -> LLM:
 def cost_of(ports: BackgroundPorts, scope: Scope) -> SummaryCost:
     """How many chunks have no summary by a model yet, and what one for each would cost."""
     model = _summariser(ports)
-    return summary_cost(model.name, [chunk for _, own in _unwritten(ports, scope) for chunk in own])
+    return summary_cost(model.name, [chunk for _, chunks in _unwritten(ports, scope) for chunk in chunks])
 
 
 def _unwritten(ports: BackgroundPorts, scope: Scope) -> list[tuple[Document, list[Chunk]]]:
@@ -75,10 +75,10 @@ def tree_cost_of(ports: BackgroundPorts, scope: Scope) -> SummaryCost:
     """How many sections and documents have no summary by a model yet, and what one for each would cost."""
     model, nodes, chunks = _summariser(ports), list[TreeNode](), list[Chunk]()
     for document in ports.documents.documents(scope, "ready"):
-        own = ports.chunks.chunks_of(document.id)
-        have = _nodes(ports, document) or tree_of(document, own, _vectors(ports, own))
+        own_chunks = ports.chunks.chunks_of(document.id)
+        have = _nodes(ports, document) or tree_of(document, own_chunks, _vectors(ports, own_chunks))
         if left := [node for node in have if not node.model]:
-            nodes, chunks = [*nodes, *left], [*chunks, *own]
+            nodes, chunks = [*nodes, *left], [*chunks, *own_chunks]
     return tree_cost(model.name, nodes, chunks)
 
 
@@ -147,7 +147,7 @@ class Background:
             return job
         self._told = time.monotonic()
         self._check()
-        if any(one.id == job.id for one in self._ports.jobs.cancelled(self._worker)):
+        if any(cancelled.id == job.id for cancelled in self._ports.jobs.cancelled(self._worker)):
             raise Cancelled
         self._ports.jobs.change([job], self._worker)
         self._on_progress(job)
@@ -161,7 +161,7 @@ class Background:
         documents = ports.documents.documents(_scope(job), "ready")
         have = {node.document_id for node in ports.summaries.nodes(space, DOCUMENT)}
         missing = [document for document in documents if document.id not in have]
-        job = self._progress(_begun(job, sum(one.chunk_count for one in missing)), is_last=True)
+        job = self._progress(_begun(job, sum(document.chunk_count for document in missing)), is_last=True)
         for document in missing:
             chunks = ports.chunks.chunks_of(document.id)
             ports.summaries.put_nodes(document, space, tree_of(document, chunks, _vectors(ports, chunks)))
@@ -173,24 +173,26 @@ class Background:
         """Of each collection whose clusters do not hold just the documents that are there; `is_new`: of all."""
         ports, space = self._ports, self._ports.embedder.name
         nodes = {node.document_id: node for node in ports.summaries.nodes(space, DOCUMENT)}
-        held: dict[str, set[str]] = {}
+        members: dict[str, set[str]] = {}
         for cluster in ports.summaries.nodes(space, CLUSTER):
-            held.setdefault(cluster.collection, set()).update(cluster.members)
+            members.setdefault(cluster.collection, set()).update(cluster.members)
         by_collection: dict[str, list[str]] = {}
         for document in documents:
             if document.id in nodes:
                 by_collection.setdefault(document.collection, []).append(document.id)
         for collection, ids in by_collection.items():
-            if len(ids) > 1 and (is_new or held.get(collection, set()) != set(ids)):
+            if len(ids) > 1 and (is_new or members.get(collection, set()) != set(ids)):
                 self._check()
-                ports.summaries.put_clusters(collection, space, clusters_of(collection, [nodes[one] for one in ids]))
+                ports.summaries.put_clusters(
+                    collection, space, clusters_of(collection, [nodes[node_id] for node_id in ids])
+                )
 
     # summaries by a model
 
     async def _summaries(self, job: Job) -> Job:
         ports, model = self._ports, _summariser(self._ports)
         left = _unwritten(ports, _scope(job))
-        job = self._progress(_begun(job, sum(len(own) for _, own in left)), is_last=True)
+        job = self._progress(_begun(job, sum(len(chunks) for _, chunks in left)), is_last=True)
         summariser = Summariser(model, ports.embedder)
         try:
             for document, chunks in left:
@@ -208,8 +210,8 @@ class Background:
         ports, summariser = self._ports, TreeSummariser(_summariser(self._ports), self._ports.embedder)
         documents = ports.documents.documents(_scope(job), "ready")
         every = {document.id: _nodes(ports, document) for document in documents}
-        left = [one for one in documents if any(not node.model for node in every[one.id])]
-        job = self._progress(_begun(job, sum(len(every[one.id]) for one in left)), is_last=True)
+        left = [document for document in documents if any(not node.model for node in every[document.id])]
+        job = self._progress(_begun(job, sum(len(every[document.id]) for document in left)), is_last=True)
         try:
             for document in left:
                 written = await summariser.write(document, every[document.id], ports.chunks.chunks_of(document.id))

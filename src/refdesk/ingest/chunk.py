@@ -1,4 +1,4 @@
-"""Which stretches of a document are found and read as one? Pure.
+"""Divides a document into chunks that are found and read as a unit. Pure.
 
 Chunking is stated as an optimisation: cut only between sentences, rows and blocks, and choose the cuts whose cost is
 least (`split.best_breaks`). The cost grows with the distance from the target size and with what a cut tears apart:

@@ -1,4 +1,4 @@
-"""What is this chunk about? Kind, summary, keywords and entity candidates, without a language model. Pure."""
+"""Describes a chunk: kind, summary, keywords and entity candidates, without a language model. Pure."""
 
 from __future__ import annotations
 

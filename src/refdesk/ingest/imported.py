@@ -1,4 +1,4 @@
-"""How do chunks that were made elsewhere come in? As they are: a JSON object for each, one on a line (seed 000, Q1).
+"""Imports chunks made by other programs, unchanged: one JSON object per line (seed 000, Q1).
 
     {"chunk_id": "c7", "doc_id": "d1", "sequence_number": 7, "chunk_type": "text", "heading_path": "Costs > Fuel",
      "content_raw": "Fuel cost 4 % more.", "content_summary": "Fuel costs.", "token_count": 6, "doc_name": "report.pdf"}
@@ -58,8 +58,11 @@ class ImportedDocument:
 
     @property
     def content_hash(self) -> str:
-        said = [[one.sequence, one.text, one.kind, one.summary, one.heading_path, one.page] for one in self.chunks]
-        return hash_bytes(json.dumps([self.name, said]).encode("utf-8", "replace"))
+        rows = [
+            [chunk.sequence, chunk.text, chunk.kind, chunk.summary, chunk.heading_path, chunk.page]
+            for chunk in self.chunks
+        ]
+        return hash_bytes(json.dumps([self.name, rows]).encode("utf-8", "replace"))
 
 
 def read_lines(lines: Iterable[str]) -> list[ImportedChunk]:
@@ -71,9 +74,9 @@ def read_lines(lines: Iterable[str]) -> list[ImportedChunk]:
         try:
             row = json.loads(line)
         except ValueError:
-            raise UsageError(f"line {number} is not JSON", hint="write one object on each line") from None
+            raise UsageError(f"line {number} is not JSON", hint="write one object per line") from None
         if not isinstance(row, dict):
-            raise UsageError(f"line {number} is no JSON object", hint="write one object on each line")
+            raise UsageError(f"line {number} is not a JSON object", hint="write one object per line")
         found.append(checked_chunk(row, f"line {number}", number))
     return found
 
@@ -83,11 +86,13 @@ def checked_chunk(row: Mapping[str, Any], where: str, number: int) -> ImportedCh
     text = _text(row.get("content_raw"))
     document = _text(row.get("doc_id"))
     if not document:
-        raise UsageError(f"{where} has no doc_id", hint="it says which document the chunk is of")
+        raise UsageError(f"{where} has no doc_id", hint="it identifies the chunk's document")
     if not text.strip():
         raise UsageError(f"{where} has no content_raw", hint="a summary alone cannot be cited")
     if len(text) > LONGEST_CHUNK:
-        raise UsageError(f"the content_raw of {where} is longer than {LONGEST_CHUNK:,} characters", hint="cut it first")
+        raise UsageError(
+            f"the content_raw of {where} is longer than {LONGEST_CHUNK:,} characters", hint="split it first"
+        )
     kind = _text(row.get("chunk_type")).strip().lower()
     kind = KIND_OF.get(kind, kind)
     return ImportedChunk(
@@ -117,17 +122,17 @@ def _number(value: object, default: int, where: str, name: str) -> int:
     try:
         return int(_text(value))
     except ValueError:
-        raise UsageError(f"the {name} of {where} is no whole number: {_text(value)[:50]!r}") from None
+        raise UsageError(f"the {name} of {where} is not a whole number: {_text(value)[:50]!r}") from None
 
 
 def _path(value: object) -> tuple[str, ...]:
     """`["Costs", "Fuel"]`, `"Costs > Fuel"`."""
     if isinstance(value, list):
-        parts = [_text(one) for one in value]
+        parts = [_text(part) for part in value]
     else:
-        said = _text(value)
-        mark = next((one for one in PATH_MARKS if one in said), PATH_MARKS[0])
-        parts = said.split(mark)
+        text = _text(value)
+        mark = next((mark for mark in PATH_MARKS if mark in text), PATH_MARKS[0])
+        parts = text.split(mark)
     return tuple(" ".join(part.split()) for part in parts if part.strip())
 
 
@@ -137,34 +142,36 @@ def by_document(chunks: Iterable[ImportedChunk], metadata: Mapping[str, str]) ->
     for chunk in chunks:
         grouped.setdefault(chunk.document, {})[chunk.sequence] = chunk
     return [
-        ImportedDocument(document, next(iter(own.values())).name, tuple(own[at] for at in sorted(own)), metadata)
-        for document, own in grouped.items()
+        ImportedDocument(
+            document, next(iter(chunks.values())).name, tuple(chunks[at] for at in sorted(chunks)), metadata
+        )
+        for document, chunks in grouped.items()
     ]
 
 
 def prepared(found: ImportedDocument, document: Document, count_tokens: CountTokens) -> Prepared:
     """All that is stored of a document, but for its vectors: its chunks as they came."""
     title = document.title or readable_name(found.name) or found.name
-    text = BETWEEN.join(one.text for one in found.chunks)
+    text = BETWEEN.join(chunk.text for chunk in found.chunks)
     language = detect_language(text)
     chunks: list[Chunk] = []
     start = 0
-    contexts = [" › ".join((title, *(part for part in one.heading_path if part != title))) for one in found.chunks]
-    tokens = count_tokens([f"{context}\n{one.text}" for context, one in zip(contexts, found.chunks, strict=True)])
-    first = min(one.sequence for one in found.chunks)
+    contexts = [" › ".join((title, *(part for part in chunk.heading_path if part != title))) for chunk in found.chunks]
+    tokens = count_tokens([f"{context}\n{chunk.text}" for context, chunk in zip(contexts, found.chunks, strict=True)])
+    first = min(chunk.sequence for chunk in found.chunks)
     shift = max(0, 1 - first)  # numbers begin with 1
-    for one, context, count in zip(found.chunks, contexts, tokens, strict=True):
-        end = len(one.text)
+    for imported, context, count in zip(found.chunks, contexts, tokens, strict=True):
+        end = len(imported.text)
         chunks.append(
             Chunk(
                 document_id=document.id,
-                sequence=one.sequence + shift,
-                kind=one.kind or "text",
-                text=one.text,
-                heading_path=one.heading_path,
+                sequence=imported.sequence + shift,
+                kind=imported.kind or "text",
+                text=imported.text,
+                heading_path=imported.heading_path,
                 pages=(1,),
                 spans=(Span(0, end, start, 1),),
-                sentences=tuple(Sentence(first, last, 1) for first, last in sentences(one.text))
+                sentences=tuple(Sentence(first, last, 1) for first, last in sentences(imported.text))
                 or (Sentence(0, end, 1),),
                 token_count=count,
                 context=context,
@@ -172,8 +179,8 @@ def prepared(found: ImportedDocument, document: Document, count_tokens: CountTok
         )
         start += end + len(BETWEEN)
     made = [
-        replace(own, kind=one.kind or own.kind, summary=one.summary or own.summary)
-        for own, one in zip(enrich(chunks, language=language), found.chunks, strict=True)
+        replace(enriched, kind=imported.kind or enriched.kind, summary=imported.summary or enriched.summary)
+        for enriched, imported in zip(enrich(chunks, language=language), found.chunks, strict=True)
     ]
     full = replace(
         document, title=title, language=language, page_count=1, chunk_count=len(made), size=len(text.encode())
@@ -201,13 +208,13 @@ class Importer:
         self._documents, self._writer, self._embedder = documents, writer, embedder
 
     def store(self, found: Sequence[ImportedDocument], collection: str, on_added: Callable[[Added], None]) -> None:
-        for one in self._named_apart(found, collection):
-            document = as_document(one, collection)
-            known = self._documents.text_named(collection, one.name)
+        for imported in self._named_apart(found, collection):
+            document = as_document(imported, collection)
+            known = self._documents.text_named(collection, imported.name)
             if known is not None and known.status == "ready" and known.content_hash == document.content_hash:
-                on_added(Added(one.name, "unchanged", known))
+                on_added(Added(imported.name, "unchanged", known))
                 continue
-            made = prepared(one, document, self._embedder.count_tokens)
+            made = prepared(imported, document, self._embedder.count_tokens)
             ready = Ready(made, self._embedder.embed_chunks(made.chunks))
             ((stored, outcome),) = self._writer.store([ready])
             on_added(Added(stored.name, outcome, stored))
@@ -216,16 +223,18 @@ class Importer:
         """Two documents of one name are told apart by the ids they had elsewhere."""
         taken: dict[str, str] = {}
         apart = []
-        for one in found:
-            known = self._documents.text_named(collection, one.name)
-            owner = taken.get(one.name, known.metadata.get("doc_id", "") if known is not None else one.id)
-            name = one.name if owner == one.id else f"{one.name} ({one.id})"
-            taken.setdefault(one.name, owner)
-            apart.append(replace(one, name=name))
+        for imported in found:
+            known = self._documents.text_named(collection, imported.name)
+            owner = taken.get(imported.name, known.metadata.get("doc_id", "") if known is not None else imported.id)
+            name = imported.name if owner == imported.id else f"{imported.name} ({imported.id})"
+            taken.setdefault(imported.name, owner)
+            apart.append(replace(imported, name=name))
         return apart
 
     def remove_missing(self, mark: tuple[str, str], collection: str, kept: set[str]) -> list[Added]:
         """Documents that carry this metadata and that the source has no more."""
         scope = Scope(collections=(collection,), metadata=(mark,))
-        gone = [one for one in self._documents.documents(scope) if one.metadata.get("doc_id", "") not in kept]
-        return [Added(one.name, "removed", one) for one in self._writer.remove(gone)] if gone else []
+        gone = [
+            document for document in self._documents.documents(scope) if document.metadata.get("doc_id", "") not in kept
+        ]
+        return [Added(document.name, "removed", document) for document in self._writer.remove(gone)] if gone else []

@@ -79,7 +79,7 @@ def sniff(data: bytes, name: str = "") -> str:
     Raises UnsupportedFormat with the detected type in words: "this is a Word 97–2003 document, which …".
     """
     if not data:
-        raise EmptyDocument("the file has no bytes")
+        raise EmptyDocument("the file is empty")
     head = data[:HEAD]
     if head.startswith(b"PK") and head[2:4] in (b"\x03\x04", b"\x05\x06", b"\x07\x08"):
         return _known(_zip_type(data))
@@ -138,8 +138,8 @@ def _zip_type(data: bytes) -> str:
     except Exception as error:  # zipfile raises many kinds on damaged files
         for part, kind in ZIP_PARTS.items():
             if kind.startswith("=") and part.encode() in data[: 1 << 20]:
-                raise BrokenFile(f"this {kind[1:].upper()} file is cut off or damaged") from error
-        raise BrokenFile("this ZIP-based file is cut off or damaged") from error
+                raise BrokenFile(f"this {kind[1:].upper()} file is truncated or damaged") from error
+        raise BrokenFile("this ZIP-based file is truncated or damaged") from error
     if "epub" in mimetype:
         return "=epub"
     if "opendocument" in mimetype:
@@ -153,9 +153,7 @@ def _zip_type(data: bytes) -> str:
 def _ole_type(data: bytes) -> str:
     """The kind of a compound file (the container of Office 97–2003), from the names of its streams."""
     if "EncryptedPackage".encode("utf-16-le") in data:
-        raise NeedsPassword(
-            "this Office file is encrypted with a password", hint="save it without a password and add that"
-        )
+        raise NeedsPassword("this Office file is encrypted with a password", hint="save it without a password first")
     kinds = (kind for stream, kind in OLE_STREAMS.items() if stream.encode("utf-16-le") in data)
     return next(kinds, "an Office 97–2003 file")
 
@@ -262,7 +260,7 @@ def parse(data: bytes, name: str, options: ParseOptions, format: str | None = No
     except MemoryError as error:
         raise TooLarge(f"this {kind} needs more memory than there is") from error
     except (zipfile.BadZipFile, EOFError) as error:
-        raise BrokenFile(f"this {kind} is cut off or damaged") from error
+        raise BrokenFile(f"this {kind} is truncated or damaged") from error
     except Exception as error:  # whatever a library raises on a damaged file
         raise BrokenFile(f"this {kind} is damaged and cannot be read ({type(error).__name__})") from error
     return _checked(parsed, options)

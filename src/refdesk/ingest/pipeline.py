@@ -1,4 +1,4 @@
-"""Many documents at once: parse and embed in parallel workers, hand whole documents to one writer.
+"""Processes many documents: parses and embeds in parallel workers, passes complete documents to one writer.
 
     sources -> [worker: prepare] -> chunks of several documents -> [worker: embed] -> whole documents -> sink
 
@@ -30,7 +30,7 @@ JUNK_NAMES = frozenset({"thumbs.db", "desktop.ini", "__macosx", "__pycache__", "
 JUNK_BEGINNINGS = (".", "~$")
 
 
-LEADS_OUT = "it is a link that leads out of the added folder; --follow-links follows it"
+LEADS_OUT = "it is a link to a place outside the added folder; use --follow-links to follow it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +183,9 @@ class TimeLeft:
         return expected
 
 
-def _nearer(told: float, true: float, passed: float) -> float:
+def _nearer(shown: float, true: float, passed: float) -> float:
     """From what was told before towards what is true, by steps that nobody stumbles over."""
-    counted = max(told - passed, 0.0)
+    counted = max(shown - passed, 0.0)
     step = counted + (true - counted) * (1.0 - math.exp(-passed / CALM_S))
     most = math.pow(MOST_CHANGE, min(1.0, passed / CALM_S))
     return min(max(step, counted / most), counted * most + passed)

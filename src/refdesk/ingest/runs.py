@@ -1,4 +1,4 @@
-"""Who is at work on jobs, and what is tried again? Leases of runs, and the time between two tries of a job."""
+"""Leases on jobs (which run is working on what), and the delay before a failed job is retried."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from refdesk.types import Job
 
 MOST_TAKEN = 5  # times that a job is taken; what has ended its worker, or met nobody, so often waits for a person
 FIRST_WAIT_S = 5.0  # before the second try
-PARKED = "it is kept; try it again when there is more memory, or split it"
+PARKED = "it is saved; try again with more memory, or split it"
 BEAT_S = 15.0  # a quarter of the lease
 
 

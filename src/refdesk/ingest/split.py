@@ -1,4 +1,4 @@
-"""What is never cut apart, and what may share a chunk? Sentences, rows, headings; captions with tables. Pure."""
+"""Units that are never split and rules for what may share a chunk: sentences, rows, headings, captions. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is a chunk for? Functional summaries by a model: telegraphic, 80 to 90 % shorter, with what the chunk defines.
+"""Functional summaries of chunks by a model: telegraphic, 80 to 90 % shorter, with what the chunk defines.
 
     Fuel rates by ship, 2024–25. DEFINES: slow steaming = below 12 kn. CONDITIONS: rates hold in calm sea. REFS: Table 3
 
@@ -93,11 +93,11 @@ class Summariser:
         """Summaries of these chunks of one document; those that came out usable."""
         some = [chunks[at : at + AT_ONCE] for at in range(0, len(chunks), AT_ONCE)]
         found: dict[int, tuple[str, tuple[str, ...]]] = {}
-        for one in await asyncio.gather(*(self._asked(document, own) for own in some)):
-            found |= one
+        for summaries in await asyncio.gather(*(self._asked(document, batch) for batch in some)):
+            found |= summaries
         again = [chunk for chunk in chunks if chunk.sequence not in found] if len(chunks) > 1 else []
-        for one in await asyncio.gather(*(self._asked(document, [chunk]) for chunk in again)):
-            found |= one
+        for summaries in await asyncio.gather(*(self._asked(document, [chunk]) for chunk in again)):
+            found |= summaries
         self._left_out += len(chunks) - len(found)
         return await asyncio.to_thread(self._embedded, found)
 
@@ -108,19 +108,19 @@ class Summariser:
         most = 3 * WRITTEN_TOKENS * len(chunks) + THOUGHTS * model_info(self._model.name).thinks
         part = Stage("summarise", 0.0)
         try:
-            said = await model_reply(self._model, SUMMARISE_SYSTEM, text, SUMMARISE_SCHEMA, most, part, "summariser")
+            reply = await model_reply(self._model, SUMMARISE_SYSTEM, text, SUMMARISE_SCHEMA, most, part, "summariser")
         except ProviderError as error:
             self._failures += 1
             if self._failures >= MOST_FAILURES or not isinstance(error, ProviderUnavailable):
                 raise
             return {}
         self._failures = 0
-        return usable(said, chunks)
+        return usable(reply, chunks)
 
     def _embedded(self, found: Mapping[int, tuple[str, tuple[str, ...]]]) -> list[WrittenSummary]:
         written = []
         for sequence, (text, questions) in sorted(found.items()):
-            rows = np.stack([self._embedder.embed_query(one) for one in (text, *questions)])
+            rows = np.stack([self._embedder.embed_query(question) for question in (text, *questions)])
             scaled = np.clip(np.rint(rows * 127.0), -127, 127).astype(np.int8)
             written.append(WrittenSummary(sequence, text, questions, scaled, self._model.name))
         return written
@@ -131,10 +131,10 @@ def chunk_block(chunk: Chunk) -> str:
     return f"--- CHUNK {chunk.sequence} ({heading}) ---\n{chunk.text.replace('=====', '＝').replace('---', '—')}"
 
 
-def usable(said: str, chunks: Sequence[Chunk]) -> dict[int, tuple[str, tuple[str, ...]]]:
+def usable(reply: str, chunks: Sequence[Chunk]) -> dict[int, tuple[str, tuple[str, ...]]]:
     """By sequence number what a model wrote of these chunks; what is malformed, unknown or too long is left out."""
     try:
-        read = json.loads(said[said.find("{") : said.rfind("}") + 1])
+        read = json.loads(reply[reply.find("{") : reply.rfind("}") + 1])
         rows = read["chunks"]
     except (ValueError, KeyError, TypeError):
         return {}
@@ -154,5 +154,5 @@ def usable(said: str, chunks: Sequence[Chunk]) -> dict[int, tuple[str, tuple[str
 
 
 def _questions(listed: object) -> tuple[str, ...]:
-    texts = [" ".join(one.split()) for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
-    return tuple(dict.fromkeys(one for one in texts if 0 < len(one) <= LONGEST_QUESTION))[:MOST_QUESTIONS]
+    texts = [" ".join(text.split()) for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
+    return tuple(dict.fromkeys(text for text in texts if 0 < len(text) <= LONGEST_QUESTION))[:MOST_QUESTIONS]

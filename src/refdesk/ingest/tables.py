@@ -1,4 +1,4 @@
-"""Which tables does a document hold? Its table blocks -> columns of cells with number, unit, scale, period, place."""
+"""Extracts the tables of a document: table blocks to cells with number, unit, scale, period and position."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def stated_scales(text: str, labels: Iterable[str], *, is_own: bool) -> StatedSc
     excepted = _EXCEPT.findall(text)
     if not excepted and len(scales) < 2:
         return StatedScales()
-    said = frozenset(stem for label in labels for stem in stems(label))
+    stated = frozenset(stem for label in labels for stem in stems(label))
     things = [item for part in excepted for item in _LISTED.split(part)]
 
     def meant(text: str) -> Stems:
         found = stems(text)
-        return found & said if is_own or found <= said else frozenset()
+        return found & stated if is_own or found <= stated else frozenset()
 
     plain = [meant(_PER_SOMETHING.sub(" ", thing)) for thing in things]
     named = [meant(_PER_WORD.sub(" ", thing)) for thing in things]
@@ -94,8 +94,8 @@ def stated_scales(text: str, labels: Iterable[str], *, is_own: bool) -> StatedSc
         for before, later in itertools.pairwise(scales)
         if (thing := meant(_SCALE_CLAUSE.split(text[before.end() : later.start()])[-1]))
     ]
-    own = [(thing, "") for thing in plain if thing and all(thing != other for other, _ in others)]
-    return StatedScales((*others, *own), tuple(thing for thing in named if thing))
+    unscaled = [(thing, "") for thing in plain if thing and all(thing != other for other, _ in others)]
+    return StatedScales((*others, *unscaled), tuple(thing for thing in named if thing))
 
 
 class StandingScale:
@@ -129,10 +129,10 @@ class StandingScale:
 
 def scale_of_all(caption: str, head: Iterable[Sequence[str]]) -> str:
     """That of a whole table: said above it, in its corner or over all its columns, but not over one among others."""
-    said = [caption]
+    texts = [caption]
     for label, *others in head:
-        said += [label, *others] if len({*filter(None, others)}) == 1 else [label]
-    return named_scale(" ".join(said))
+        texts += [label, *others] if len({*filter(None, others)}) == 1 else [label]
+    return named_scale(" ".join(texts))
 
 
 LONGEST_CAPTION = 300  # characters of the text above a table that may say what it is about
@@ -245,9 +245,9 @@ def _parts(parsed: Parsed) -> Iterator[_TablePart]:
             standing.text(text)
         else:
             standing.table()
-            for own, between in _under_heads(parsed.text, block):
+            for table_block, between in _under_heads(parsed.text, block):
                 caption = " ".join(filter(None, (heading, *above, *between)))
-                part = _part(parsed.text, own, caption, standing.said)
+                part = _part(parsed.text, table_block, caption, standing.said)
                 if part is not None:
                     yield replace(part, follows=follows and not between, has_heading=has_heading)
                     follows, has_heading = True, False
@@ -297,11 +297,13 @@ def _has_values_below(rows: Sequence[Sequence[str]], values: Sequence[bool], num
 
 def _rows_of(block: Block, cells: Cells, first: int, last: int) -> Block:
     """The part of a block that these rows are."""
-    own = cells[(cells[:, 0] >= first) & (cells[:, 0] < last)].copy()
-    own[:, 0] -= first
-    own[:, 2] = np.minimum(own[:, 2], last - first - own[:, 0])
+    part_cells = cells[(cells[:, 0] >= first) & (cells[:, 0] < last)].copy()
+    part_cells[:, 0] -= first
+    part_cells[:, 2] = np.minimum(part_cells[:, 2], last - first - part_cells[:, 0])
     header = block.header if not first else None
-    return replace(block, start=int(own[:, 4].min()), end=int(own[:, 5].max()), header=header, cells=own)
+    return replace(
+        block, start=int(part_cells[:, 4].min()), end=int(part_cells[:, 5].max()), header=header, cells=part_cells
+    )
 
 
 def _part(text: str, block: Block, caption: str, standing: str) -> _TablePart | None:
@@ -385,7 +387,7 @@ def _table(
     """`before`: the table of which this is the rest; its head is this one's too."""
     text, first = parsed.text, parts[0]
     cells, row_count = _joined(parts)
-    said = " ".join([first.caption, *(cell for row in first.head for cell in row)])
+    caption = " ".join([first.caption, *(cell for row in first.head for cell in row)])
     scale = scale_of_all(first.caption, first.head)
     standing = "" if scale else named_scale(first.standing)
     if before is not None:
@@ -394,19 +396,19 @@ def _table(
         paths, above_all = _paths(parsed, first), _CLAUSE.split(first.caption)[-1]
         corner = " ".join(paths[0]) if paths else ""
         heads = tuple(_head(path, scale, (corner, above_all)) for path in paths)
-    rows = _rows(text, cells, row_count, first, first.standing if standing else said, is_own=not standing)
+    rows = _rows(text, cells, row_count, first, first.standing if standing else caption, is_own=not standing)
     money = unit_of(first.caption)
     above = read_period(_CLAUSE.split(first.caption)[-1])
     columns = tuple(
         _column(
             text,
-            own,
+            column_cells,
             first.head_rows,
             head.measure,
             rows,
             Measure("" if money == "%" else money, "" if _PER.search(" ".join(head.path)) else standing, str(above)),
         )
-        for head, own in zip(heads, _by_column(cells, first.width), strict=True)
+        for head, column_cells in zip(heads, _by_column(cells, first.width), strict=True)
     )
     if not scale and any(measure.scale == standing for column in columns for measure in column.measures):
         scale = standing
@@ -474,31 +476,31 @@ def _joined(parts: Sequence[_TablePart]) -> tuple[Cells, int]:
 
 def _head(path: tuple[str, ...], scale: str, above: Sequence[str]) -> ColumnHead:
     """`above`: what may say of which part of a year its columns are, in the corner of the table and over it."""
-    said = " ".join(path)
-    own = named_scale(said) or ("" if _PER.search(said) else scale)
-    period = read_period(said)
+    heading = " ".join(path)
+    own_scale = named_scale(heading) or ("" if _PER.search(heading) else scale)
+    period = read_period(heading)
     if period == TablePeriod(period.year):  # "Years ended September 30" stands above 2019, 2018, 2017
-        told = (read_period(f"{text} {period.year or ''}").of_year(period.year) for text in above)
-        period = next(filter(None, told), period)
+        periods = (read_period(f"{text} {period.year or ''}").of_year(period.year) for text in above)
+        period = next(filter(None, periods), period)
     elif period.end and not period.months:  # "Twelve Months Ended" stands above September 30, 2022 and 2021
         period = replace(period, months=next(filter(None, map(length_at_end, above)), 0))
-    return ColumnHead(path, Measure(unit_of(said), own, str(period)))
+    return ColumnHead(path, Measure(unit_of(heading), own_scale, str(period)))
 
 
-def _rows(text: str, cells: Cells, count: int, first: _TablePart, said: str, *, is_own: bool) -> list[_TableRow]:
+def _rows(text: str, cells: Cells, count: int, first: _TablePart, heading: str, *, is_own: bool) -> list[_TableRow]:
     """What the label of each row says, the rows of the head included; `said` is what is stated of the whole table."""
     found = [_TableRow()] * count
     if len(cells) > MOST_CELLS:  # a sheet: what its rows are, and of which time, has columns of its own
         return found
     filled = np.bincount(cells[:, 0], minlength=count)
     labels = cells[(cells[:, 1] == 0) & (cells[:, 0] >= first.head_rows)].tolist()
-    stated = stated_scales(said, (text[start:end] for *_, start, end in labels), is_own=is_own)
+    stated = stated_scales(heading, (text[start:end] for *_, start, end in labels), is_own=is_own)
     section, number = _TableRow(), 0
     for row, _, rows, _, start, end in labels:
         label = without_marks(text[start:end])
         own_stems = stems(label) if stated else frozenset()
         scale = stated_scale(label) or stated.scale(own_stems)
-        own = _TableRow(
+        table_row = _TableRow(
             unit_of(label),
             label_period(label).within(section.period),
             scale=section.scale if scale is None else scale,
@@ -508,8 +510,8 @@ def _rows(text: str, cells: Cells, count: int, first: _TablePart, said: str, *, 
         )
         if filled[row] == 1 and first.width > 2:
             number += 1
-            own = section = replace(own, section=0 if stated else number, period=label_period(label))
-        found[row : row + rows] = [own] * rows
+            table_row = section = replace(table_row, section=0 if stated else number, period=label_period(label))
+        found[row : row + rows] = [table_row] * rows
     return found
 
 

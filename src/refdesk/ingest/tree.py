@@ -1,4 +1,4 @@
-"""What do sections, documents and collections say in short? The tree above the chunks, from their own sentences. Pure.
+"""The tree above the chunks: sections, documents and collections, summarised in their own sentences. Pure.
 
     chunks → sections (1) → documents (2) → clusters of the documents of a collection (3)
 
@@ -33,7 +33,7 @@ def tree_of(document: Document, chunks: Sequence[Chunk], rows: Rows) -> list[Tre
     if not chunks:
         return []
     telling = telling_chunks(document, chunks) or list(chunks)
-    sections = [_section(document, title, own, rows) for title, own in sections_of(chunks)]
+    sections = [_section(document, title, section_chunks, rows) for title, section_chunks in sections_of(chunks)]
     title = document.title or document.name
     keys = _proofs(document, telling, rows)
     middle = _unit(np.stack([node.vector * (1 + node.sequences[1] - node.sequences[0]) for node in sections]))
@@ -47,14 +47,14 @@ def sections_of(chunks: Sequence[Chunk]) -> list[tuple[str, list[Chunk]]]:
     deepest = max(len(chunk.heading_path) for chunk in chunks)
     found: list[tuple[tuple[str, ...], list[Chunk]]] = [((), list(chunks))]
     for depth in range(1, deepest + 1):
-        deeper = [(path, list(own)) for path, own in groupby(chunks, key=lambda one: one.heading_path[:depth])]
+        deeper = [(path, list(group)) for path, group in groupby(chunks, key=lambda chunk: chunk.heading_path[:depth])]
         if len(deeper) > MOST_SECTIONS:
             break
         found = deeper
     if len(found) == 1 and len(chunks) > WINDOW:
         path = found[0][0]
         found = [(path, list(chunks[at : at + WINDOW])) for at in range(0, len(chunks), WINDOW)]
-    return [(path[-1] if path else "", own) for path, own in found]
+    return [(path[-1] if path else "", group) for path, group in found]
 
 
 def _section(document: Document, title: str, chunks: Sequence[Chunk], rows: Rows) -> TreeNode:
@@ -67,20 +67,20 @@ def _section(document: Document, title: str, chunks: Sequence[Chunk], rows: Rows
 
 def _proofs(document: Document, chunks: Sequence[Chunk], rows: Rows) -> tuple[Proof, ...]:
     by_id = {chunk.id: chunk for chunk in chunks}
-    return tuple(Proof(document.id, by_id[one].sequence, place) for one, place in key_sentences(chunks, rows))
+    return tuple(Proof(document.id, by_id[chunk_id].sequence, place) for chunk_id, place in key_sentences(chunks, rows))
 
 
 def _text(chunks: Sequence[Chunk], keys: Sequence[Proof]) -> str:
     by_sequence = {chunk.sequence: chunk for chunk in chunks}
-    said = [(by_sequence[key.sequence], key.sentence) for key in keys if key.sequence in by_sequence]
-    spans = [(chunk.text, chunk.sentences[place]) for chunk, place in said]
+    placed = [(by_sequence[key.sequence], key.sentence) for key in keys if key.sequence in by_sequence]
+    spans = [(chunk.text, chunk.sentences[place]) for chunk, place in placed]
     return " ".join(" ".join(text[span.start : span.end].split()) for text, span in spans)
 
 
 def _middle(chunks: Sequence[Chunk], rows: Rows) -> NDArray[np.float32]:
-    own = [rows[chunk.id] for chunk in chunks if chunk.id in rows and len(rows[chunk.id])]
+    vectors = [rows[chunk.id] for chunk in chunks if chunk.id in rows and len(rows[chunk.id])]
     width = next((len(some[0]) for some in rows.values() if len(some)), 1)
-    return _unit(np.concatenate(own).astype(np.float32)) if own else np.zeros(width, dtype=np.float32)
+    return _unit(np.concatenate(vectors).astype(np.float32)) if vectors else np.zeros(width, dtype=np.float32)
 
 
 def _unit(matrix: NDArray[Any]) -> NDArray[np.float32]:
@@ -104,13 +104,13 @@ def clusters_of(collection: str, nodes: Sequence[TreeNode]) -> list[TreeNode]:
         middle = _unit(vectors[places])
         order = places[np.argsort(-(vectors[places] @ middle), kind="stable")]
         nearest = [nodes[place] for place in order.tolist()]
-        told = [node for node in nearest if node.proofs][:OF_CLUSTER]
+        nodes_told = [node for node in nearest if node.proofs][:OF_CLUSTER]
         found.append(
             TreeNode(
                 CLUSTER,
                 ", ".join(node.title for node in nearest[:TITLES]),
-                " ".join(_first_sentence(node) for node in told),
-                tuple(node.proofs[0] for node in told),
+                " ".join(_first_sentence(node) for node in nodes_told),
+                tuple(node.proofs[0] for node in nodes_told),
                 middle,
                 collection=collection,
                 members=tuple(nodes[place].document_id for place in places.tolist()),
@@ -136,7 +136,10 @@ def _grouped(vectors: NDArray[np.float32], count: int) -> NDArray[np.int64]:
     labels: NDArray[np.int64] = (vectors @ middles.T).argmax(axis=1)
     for _ in range(ROUNDS):
         middles = np.stack(
-            [_unit(vectors[labels == one]) if bool((labels == one).any()) else middles[one] for one in range(count)]
+            [
+                _unit(vectors[labels == label]) if bool((labels == label).any()) else middles[label]
+                for label in range(count)
+            ]
         )
         moved = (vectors @ middles.T).argmax(axis=1)
         if bool((moved == labels).all()):

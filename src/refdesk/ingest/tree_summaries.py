@@ -1,4 +1,4 @@
-"""What does a section say, in a model's words? Summaries of the tree's sections and documents, where a model is named.
+"""Summaries of the tree's sections and documents, written by a model if one is set.
 
     chunks of a section → its summary; summaries of the sections → that of the document (RAPTOR, arXiv 2401.18059)
 
@@ -53,8 +53,8 @@ class TreeSummariser:
     async def write(self, document: Document, nodes: Sequence[TreeNode], chunks: Sequence[Chunk]) -> list[TreeNode]:
         """The nodes of one document, with a summary each as far as the model gave one."""
         sections = [await self._written(document, node, _told(node, chunks)) for node in nodes if node.level == SECTION]
-        told = "\n\n".join(f"{node.title}\n{node.text}" for node in sections)[:READ_CHARACTERS]
-        whole = [await self._written(document, node, told) for node in nodes if node.level == DOCUMENT]
+        text = "\n\n".join(f"{node.title}\n{node.text}" for node in sections)[:READ_CHARACTERS]
+        whole = [await self._written(document, node, text) for node in nodes if node.level == DOCUMENT]
         return [*sections, *whole]
 
     async def _written(self, document: Document, node: TreeNode, told: str) -> TreeNode:
@@ -74,18 +74,20 @@ class TreeSummariser:
         stage = Stage("summarise", 0.0)
         try:
             message = "\n\n".join([head, FENCE_OPENS, told, FENCE_CLOSES])
-            said = await json_reply(self._model, SUM_UP_SYSTEM, message, SUM_UP_SCHEMA, most, stage, "summariser")
+            reply = await json_reply(self._model, SUM_UP_SYSTEM, message, SUM_UP_SCHEMA, most, stage, "summariser")
         except ProviderError as error:
             self._failures += 1
             if self._failures >= MOST_FAILURES or not isinstance(error, ProviderUnavailable):
                 raise
             return ""
         self._failures = 0
-        found = said.get("summary")
+        found = reply.get("summary")
         return " ".join(found.split()) if isinstance(found, str) else ""
 
 
 def _told(node: TreeNode, chunks: Sequence[Chunk]) -> str:
     first, last = node.sequences
-    own = [chunk for chunk in chunks if chunk.document_id == node.document_id and first <= chunk.sequence <= last]
-    return "\n\n".join(map(chunk_block, own))[:READ_CHARACTERS]
+    node_chunks = [
+        chunk for chunk in chunks if chunk.document_id == node.document_id and first <= chunk.sequence <= last
+    ]
+    return "\n\n".join(map(chunk_block, node_chunks))[:READ_CHARACTERS]

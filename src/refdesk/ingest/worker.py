@@ -1,4 +1,4 @@
-"""A worker process: parses, chunks, enriches and embeds what it is told to, under a memory limit.
+"""A worker process: parses, chunks, enriches and embeds the given documents under a memory limit.
 
 parent -> Setup, then one Task after the other    worker -> WorkerMessage(): it has started; then progress, the result
 """
@@ -94,7 +94,7 @@ def prepare(
     chunks = chunk(parsed, document_id=document.id, title=title, limits=limits, count_tokens=count_tokens)
     chunks = enrich(chunks, language=language)
     if not chunks:
-        raise EmptyDocument("nothing readable was found in it")
+        raise EmptyDocument("it contains nothing readable")
     figures = {hashlib.sha256(png).hexdigest(): png for png in parsed.figures}
     return Prepared(
         document=replace(

@@ -1,4 +1,4 @@
-"""Worker processes that may hang, run out of memory or crash without harm to the program.
+"""Manages worker processes that may hang, run out of memory or crash without affecting the program.
 
 Each worker is a fresh interpreter that runs `refdesk.worker` and speaks the messages below over a socket, so
 that the caller's main module is never imported again, as `multiprocessing` would. Its standard input is its lifeline:
@@ -139,26 +139,26 @@ def encode(value: object) -> bytes:
     """
     parts: list[bytes] = []
 
-    def plain(one: Any) -> Any:
-        if is_dataclass(one):
-            return [getattr(one, field.name) for field in fields(one)]
-        if isinstance(one, tuple):  # a named one
-            return list(one)
-        if isinstance(one, np.ndarray):
-            parts.append(np.ascontiguousarray(one).tobytes())
-            return [len(parts) - 1, one.dtype.str, list(one.shape)]
-        if isinstance(one, np.generic):
-            return one.item()
-        if isinstance(one, Path):  # a name on the disk need not be text
-            one = os.fsencode(one)
-        if isinstance(one, bytes):
-            parts.append(one)
+    def plain(item: Any) -> Any:
+        if is_dataclass(item):
+            return [getattr(item, field.name) for field in fields(item)]
+        if isinstance(item, tuple):  # a named one
+            return list(item)
+        if isinstance(item, np.ndarray):
+            parts.append(np.ascontiguousarray(item).tobytes())
+            return [len(parts) - 1, item.dtype.str, list(item.shape)]
+        if isinstance(item, np.generic):
+            return item.item()
+        if isinstance(item, Path):  # a name on the disk need not be text
+            item = os.fsencode(item)
+        if isinstance(item, bytes):
+            parts.append(item)
             return len(parts) - 1
-        if isinstance(one, Mapping):
-            return dict(one)
-        if isinstance(one, Sequence):
-            return list(one)
-        raise TypeError(f"{type(one).__name__} is not sent to workers")
+        if isinstance(item, Mapping):
+            return dict(item)
+        if isinstance(item, Sequence):
+            return list(item)
+        raise TypeError(f"{type(item).__name__} is not sent to workers")
 
     try:
         body = orjson.dumps(value, default=plain, option=orjson.OPT_PASSTHROUGH_DATACLASS)
@@ -219,12 +219,12 @@ def _reader(wanted: Any) -> Read:
         return _array
     if isinstance(origin, type) and issubclass(origin, Mapping):
         read = _reader(inner[1])
-        return lambda value, parts: {key: read(one, parts) for key, one in _exactly(value, dict).items()}
+        return lambda value, parts: {key: read(item, parts) for key, item in _exactly(value, dict).items()}
     if origin is tuple and inner[-1] is not Ellipsis:
         return _fixed(tuple, [_reader(part) for part in inner])
     if isinstance(origin, type) and issubclass(origin, Sequence):
         read = _reader(inner[0])
-        return lambda value, parts: tuple([read(one, parts) for one in _exactly(value, list)])
+        return lambda value, parts: tuple([read(item, parts) for item in _exactly(value, list)])
     hints = get_type_hints(wanted)
     if is_dataclass(wanted):
         make: Any = wanted
@@ -234,7 +234,7 @@ def _reader(wanted: Any) -> Read:
 
 def _fixed(make: Callable[[list[Any]], Any], readers: list[Read]) -> Read:
     def read(value: Any, parts: list[bytes]) -> Any:
-        return make([one(part, parts) for one, part in zip(readers, _exactly(value, list), strict=True)])
+        return make([reader(part, parts) for reader, part in zip(readers, _exactly(value, list), strict=True)])
 
     return read
 
@@ -243,7 +243,7 @@ def _array(value: Any, parts: list[bytes]) -> Any:
     place, kind, shape = _exactly(value, list)
     if kind not in _ARRAYS:
         raise ValueError(f"arrays of {kind!r} are not sent")
-    return np.frombuffer(parts[_whole(place)], dtype=kind).reshape([_whole(one) for one in shape])
+    return np.frombuffer(parts[_whole(place)], dtype=kind).reshape([_whole(side) for side in shape])
 
 
 def _exactly(value: Any, wanted: type[Any]) -> Any:
@@ -254,7 +254,7 @@ def _exactly(value: Any, wanted: type[Any]) -> Any:
 
 MOST_WORKERS = 8
 CLOSE_PATIENCE_S = 2.0
-HOSTILE = "do not trust where it came from"
+HOSTILE = "do not trust its source"
 START_PATIENCE_S = 120.0  # an interpreter and the model, on a machine that is busy; not part of a task's time
 # What an interpreter needs to find its libraries; nobody keeps a secret in these.
 _ENVIRONMENT = ("PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
@@ -304,8 +304,8 @@ class _Worker:
                 return ParseTimeout(f"it was not finished after {self.patience:.0f} seconds")
             return None
         if moment - self.began > self.whole_patience:
-            said = f"it was not finished after {self.whole_patience:.0f} seconds in all"
-            return ParseTimeout(said, hint="split it, or raise ingest.file_time_limit_s")
+            message = f"it was not finished after {self.whole_patience:.0f} seconds in total"
+            return ParseTimeout(message, hint="split it, or raise ingest.file_time_limit_s")
         if moment - self.heard > self.patience:
             return ParseTimeout(f"it was not finished after {self.patience:.0f} seconds")
         return None
@@ -379,21 +379,23 @@ class WorkerPool:
         try:
             while worker.ticket is not None and worker.connection.poll():
                 # It cannot hold more than it may use, so whatever claims to be longer is no answer.
-                said: WorkerMessage = decode(worker.connection.recv_bytes(self._memory_limit_mb << 20), WorkerMessage)
+                message: WorkerMessage = decode(
+                    worker.connection.recv_bytes(self._memory_limit_mb << 20), WorkerMessage
+                )
                 worker.heard = time.monotonic()
                 if not worker.has_started:
                     worker.has_started, worker.began = True, worker.heard
                     continue
-                event = _event(worker, said)
+                event = _event(worker, message)
                 if event.kind != "progress":
                     worker.ticket = None
                 yield event
         except (EOFError, OSError):
             yield self._lose(
-                worker, ParserDied(f"reading it crashed, or took more than {self._memory_limit_mb} MB of memory")
+                worker, ParserDied(f"reading it crashed or needed more than {self._memory_limit_mb} MB of memory")
             )
         except ValueError:
-            yield self._lose(worker, ParserDied("reading it gave an answer that is not one", hint=HOSTILE))
+            yield self._lose(worker, ParserDied("the parser sent an invalid reply", hint=HOSTILE))
 
     def cancel(self, ticket: int) -> None:
         """Ends what is done under a ticket; nothing more is heard of it."""
@@ -484,7 +486,7 @@ class EmbedsHere:
         yield from self._pool.events(timeout_s, [self._heard])
         while self._heard.poll():
             self._heard.recv_bytes()
-        for ticket in [one for one, future in self._running.items() if future.done()]:
+        for ticket in [running for running, future in self._running.items() if future.done()]:
             try:
                 yield WorkerEvent(ticket, "done", self._running.pop(ticket).result())
             except RefdeskError as error:

@@ -1,4 +1,4 @@
-"""What every parser is told and what it makes: items and tables, written block by block into a `Parsed`. Pure."""
+"""Shared by all parsers: their options, and the builder that writes items and tables into a `Parsed`. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DOCX: paragraphs, lists, tables (also nested), footnotes, text boxes and captioned pictures in true order.
+"""DOCX: paragraphs, lists, tables (also nested), footnotes, text boxes and captioned images, in reading order.
 
 Read from the XML itself: what a reader sees depends on tracked changes, content controls and numbering, which
 python-docx passes over.
@@ -461,9 +461,9 @@ def _read_numbering(root: Element) -> Numbering:
 
 def _heading_level(paragraph: Element, inherited: list[Style]) -> int:
     """1 to 9, 0 for what is no heading: by outline level, then by the name of the style."""
-    own = paragraph.find(f"{W}pPr/{W}outlineLvl")
-    if own is not None:
-        level = _whole(_value(own), LEVELS) + 1
+    outline_level = paragraph.find(f"{W}pPr/{W}outlineLvl")
+    if outline_level is not None:
+        level = _whole(_value(outline_level), LEVELS) + 1
         return level if level <= LEVELS else 0
     for style in inherited:
         if name := HEADING_NAME.fullmatch(style.name):

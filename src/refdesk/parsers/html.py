@@ -1,4 +1,4 @@
-"""HTML and Markdown: main content, headings, lists, tables, code; links with their full address.
+"""HTML and Markdown: main content, headings, lists, tables and code, with full link addresses.
 
 The tree is read in three steps: what surrounds the content is taken out, one pass turns the rest into items, and what
 only the whole page can tell is decided last (bold lines as headings, page numbers). Markdown is read as the page it
@@ -340,8 +340,8 @@ class Walk:
         self.base = base
         self.content = content
         self.own_host = urlsplit(base).hostname or ""
-        own = sum(1 for link in content.iter("a") if self._resolved(link.get("href") or "")[0] == self.own_host)
-        self.show_own = own <= MAX_OWN_LINKS
+        own_links = sum(1 for link in content.iter("a") if self._resolved(link.get("href") or "")[0] == self.own_host)
+        self.show_own = own_links <= MAX_OWN_LINKS
 
     def run(self) -> list[Item]:
         walker = etree.iterwalk(self.content, events=("start", "end"))

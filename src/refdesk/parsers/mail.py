@@ -1,4 +1,4 @@
-"""Mail (EML) and e-books (EPUB): what is packed into one file, most of it web pages.
+"""Email (EML) and e-books (EPUB): containers of several parts, most of them HTML.
 
 Of a mail headers and body; attachments become documents of their own. Of an e-book the spine in reading order, a page
 for every item of it.
@@ -98,9 +98,9 @@ def _collect(part: EmailMessage, parts: _Parts, depth: int) -> None:
     payload = part.get_payload()
     inner = [child for child in payload if isinstance(child, EmailMessage)] if isinstance(payload, list) else []
     if depth > MAX_DEPTH or len(parts.children) >= MAX_PARTS:
-        parts.notes.append("the mail has more parts than Refdesk reads")
+        parts.notes.append("the email has more parts than Refdesk reads")
     elif kind in ENCRYPTED and "signed-data" not in str(part.get("Content-Type", "")):
-        parts.notes.append("the mail is encrypted; only its headers are readable")
+        parts.notes.append("the email is encrypted; only its headers are readable")
     elif kind in SIGNATURES:
         return
     elif kind == "message/rfc822":
@@ -233,7 +233,7 @@ def _refuse_protected(archive: Archive) -> None:
         if (method.get("Algorithm") or "") not in FONT_METHODS:
             raise NeedsPassword(
                 "this e-book is protected against copying (DRM), so its text cannot be read",
-                hint="add a copy without protection",
+                hint="add a copy without DRM",
             )
 
 
@@ -245,7 +245,7 @@ def _package_path(archive: Archive) -> str:
                 return path
     package = next((name for name in archive.names if name.lower().endswith(".opf")), None)
     if package is None:
-        raise BrokenFile("the e-book has no list of its chapters")
+        raise BrokenFile("the e-book has no table of contents")
     return package
 
 

@@ -1,4 +1,4 @@
-"""PPTX, and what Office files share: a zip that is safe to open, parts and their relations, properties, pictures.
+"""PPTX, and what Office files share: safe zip reading, parts and their relations, properties, images.
 
 Nothing is ever unpacked to disk, and XML is read without entities or network. Of a presentation each slide is a page
 with title, text, tables, charts and notes, read from top to bottom.
@@ -58,7 +58,7 @@ class Archive:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
             entries = self._zip.infolist()
         except (zipfile.BadZipFile, ValueError, OSError, struct.error, NotImplementedError) as error:
-            raise BrokenFile("the file is cut off or damaged: its table of contents cannot be read") from error
+            raise BrokenFile("the file is truncated or damaged: its table of contents cannot be read") from error
         _check_sizes(entries, len(data), options)
         self._entries = {entry.filename: entry for entry in entries}
         self._folded = {name.lower().lstrip("/"): name for name in self._entries}
@@ -122,7 +122,7 @@ def _check_sizes(entries: list[zipfile.ZipInfo], packed: int, options: ParseOpti
     if total > SUSPICIOUS_BYTES and total > SUSPICIOUS_RATIO * packed:
         raise HostileFile(f"the file is a zip bomb: {_megabytes(packed)} that unpack to {_megabytes(total)}")
     if any(entry.flag_bits & 1 for entry in entries):
-        raise NeedsPassword("this file is encrypted", hint="save it without a password and add that")
+        raise NeedsPassword("this file is encrypted", hint="save it without a password first")
     if any(entry.compress_type not in PLAIN_METHODS for entry in entries):
         raise BrokenFile("the file is packed with a method that Office and e-book files do not use")
     previous_end = 0
@@ -140,7 +140,7 @@ def _check_prolog(name: str, head: bytes, *, allow_doctype: bool) -> None:
     prolog = PROLOG.match(text)
     if prolog and (declared := prolog.group(1)) is not None:
         if not allow_doctype or b"[" in declared:
-            raise HostileFile(f"the part {name} declares XML entities, which honest files of this kind never do")
+            raise HostileFile(f"the part {name} declares XML entities, which legitimate files of this kind never do")
     elif prolog and prolog.end() == len(text) and len(head) >= PROLOG_BYTES:
         raise HostileFile(f"the part {name} hides its beginning behind a very long comment")
 

@@ -1,4 +1,4 @@
-"""PDF -> text, pages, blocks and the place of every word, a page at a time; images -> the same, by OCR."""
+"""PDF to text, pages, blocks and word positions, one page at a time; images the same way, by OCR."""
 
 from __future__ import annotations
 
@@ -106,15 +106,15 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
         title, metadata = _metadata(document)
     if not any(page.content.runs for page in pages):
         if reader.scans:
-            raise EmptyDocument("this PDF holds scanned pages without text", hint=OCR_HINT)
+            raise EmptyDocument("this PDF has only scanned pages without text", hint=OCR_HINT)
         if reader.unreadable:
-            raise EmptyDocument("this PDF holds text whose letters the file does not name", hint=OCR_HINT)
+            raise EmptyDocument("this PDF has text without character codes", hint=OCR_HINT)
         if reader.broken == count:
             raise BrokenFile("no page of this PDF can be read")
-        raise EmptyDocument("this PDF holds no text")
+        raise EmptyDocument("this PDF contains no text")
     parsed = put_together(pages, "pdf", metadata, title, reader.notes(count))
     if len(parsed.text) > options.max_characters:
-        raise TooLarge(f"this PDF holds {len(parsed.text):,} characters; the limit is {options.max_characters:,}")
+        raise TooLarge(f"this PDF has {len(parsed.text):,} characters; the limit is {options.max_characters:,}")
     return parsed
 
 
@@ -125,11 +125,11 @@ def _open(data: bytes, options: ParseOptions) -> Iterator[PdfDocument]:
     except PdfiumError as error:
         if getattr(error, "err_code", None) == pdfium.FPDF_ERR_PASSWORD:
             if options.password:
-                raise NeedsPassword("the password does not open this PDF") from error
+                raise NeedsPassword("the password is wrong") from error
             raise NeedsPassword("this PDF needs a password") from error
         if getattr(error, "err_code", None) == pdfium.FPDF_ERR_SECURITY:
-            raise NeedsPassword("this PDF is protected in a way that is not supported") from error
-        raise BrokenFile("this is not a complete PDF: it cannot be opened") from error
+            raise NeedsPassword("this PDF uses an unsupported kind of protection") from error
+        raise BrokenFile("this PDF is damaged or incomplete and cannot be opened") from error
     try:
         with suppress(PdfiumError):  # a form that cannot be opened is read as the page it is printed on
             document.init_forms()  # before any page is opened; does nothing where there is no form
@@ -211,7 +211,7 @@ class _PageReader:
             notes.append(f"{self.scans} of {count} {are} without text; {OCR_HINT}")
         if self.unreadable:
             have = "page has" if self.unreadable == 1 else "pages have"
-            notes.append(f"{self.unreadable} of {count} {have} text whose letters the file does not name; {OCR_HINT}")
+            notes.append(f"{self.unreadable} of {count} {have} text without character codes; {OCR_HINT}")
         if self.broken:
             notes.append(f"{self.broken} of {count} pages could not be read")
         return tuple(notes)
@@ -540,7 +540,7 @@ def parse_image(data: bytes, options: ParseOptions) -> Parsed:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             image = Image.open(io.BytesIO(data))
     except Image.DecompressionBombError as error:
-        raise HostileFile("this image unpacks to far more pixels than a picture has") from error
+        raise HostileFile("this image unpacks to an implausible number of pixels") from error
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
         raise BrokenFile("this image cannot be opened") from error
     with image:

@@ -1,4 +1,4 @@
-"""Which lines belong together? Lines -> paragraphs, headings, lists, code, tables -> the document's text. Pure.
+"""Groups the lines of a PDF into paragraphs, headings, lists, code and tables, and builds the document's text. Pure.
 
 Blocks go over columns and pages; every word gets its place in the text and keeps its place on the page.
 """

@@ -1,4 +1,4 @@
-"""Which lines of a page are read, and in which order? Running lines go; columns by cuts along strips of white. Pure.
+"""Reading order of a PDF page: drops running headers and footers, finds columns by cuts along white space. Pure.
 
 title across both columns        region 1
 left column   right column       regions 2 and 3

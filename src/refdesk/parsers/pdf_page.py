@@ -1,4 +1,4 @@
-"""What stands on one PDF page? Characters -> words -> runs, with edges on the page as displayed.
+"""Reads one PDF page: characters to words to runs, with their positions on the page as displayed.
 
 A *word* is what stands between blanks (in CJK text: one character). A *run* is words on one base line with no wide gap
 between them: a line of a paragraph, or one cell of a table row.

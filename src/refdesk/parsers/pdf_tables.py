@@ -1,4 +1,4 @@
-"""Which rows of a page are a table? Borderless ones from cells that align, ruled ones from the lines around cells."""
+"""Detects tables on a PDF page: borderless ones by aligned cells, ruled ones by the lines around cells."""
 
 from __future__ import annotations
 
@@ -308,7 +308,7 @@ def _heads_joined(columns: list[_TableColumn]) -> list[_TableColumn]:
     """A head that stands beside its numbers, not above them, is of their column: it is all there is in its own."""
     joined = columns[:1]
     for column in columns[1:]:
-        upper, lower = sorted((joined[-1], column), key=lambda one: min(one.rows))
+        upper, lower = sorted((joined[-1], column), key=lambda part: min(part.rows))
         if len(joined) > 1 and max(upper.rows) < min(min(lower.rows), MAX_HEADER_ROWS):
             joined[-1].join(column)
         else:
@@ -330,7 +330,7 @@ def _regular(tabular: list[_Cells]) -> bool:
 def _are_apart(tabular: list[_Cells]) -> bool:
     """As many cells in every row, and a gap from top to bottom between them: amounts need no common edge then."""
     columns = list(zip(*(cells.cells for cells in tabular), strict=False))
-    edges = [(min(cell[0].left for cell in own), max(cell[-1].right for cell in own)) for own in columns]
+    edges = [(min(cell[0].left for cell in column), max(cell[-1].right for cell in column)) for column in columns]
     return len({len(cells.cells) for cells in tabular}) == 1 and all(
         right < left for (_, right), (left, _) in itertools.pairwise(edges)
     )

@@ -1,4 +1,4 @@
-"""XLSX, CSV and TSV: a page per sheet or 1,000 rows; titles above a table as text, numbers as displayed."""
+"""XLSX, CSV and TSV: one page per sheet or 1,000 rows; titles above a table as text, numbers as displayed."""
 
 from __future__ import annotations
 
@@ -217,8 +217,10 @@ def _write_region(builder: Builder, region: list[Row], merges: list[Merge]) -> N
     beside = _side_by_side(body, columns, merges)
     if len(beside) > 1:
         for group in beside:
-            own = [(number, {column: texts[column] for column in group if column in texts}) for number, texts in body]
-            _write_region(builder, [row for row in own if row[1]], merges)
+            group_rows = [
+                (number, {column: texts[column] for column in group if column in texts}) for number, texts in body
+            ]
+            _write_region(builder, [row for row in group_rows if row[1]], merges)
         for row in region[last:]:
             builder.block("text", _only_text(row))
         return
@@ -309,9 +311,9 @@ def _open_book(archive: Archive) -> Book:
 
 def _formats(styles: Element) -> tuple[str, ...]:
     """The number format of each cell style."""
-    own = {item.get("numFmtId"): item.get("formatCode") or "General" for item in styles.iter("{*}numFmt")}
+    formats = {item.get("numFmtId"): item.get("formatCode") or "General" for item in styles.iter("{*}numFmt")}
     ids = [style.get("numFmtId") or "0" for style in styles.iterfind(".//{*}cellXfs/{*}xf")]
-    return tuple(own.get(key) or BUILT_IN.get(int(key) if key.isdigit() else 0, "General") for key in ids)
+    return tuple(formats.get(key) or BUILT_IN.get(int(key) if key.isdigit() else 0, "General") for key in ids)
 
 
 def _stream(archive: Archive, part: str, *tags: str) -> Iterator[Element]:

@@ -1,4 +1,4 @@
-"""Plain text of any encoding: paragraphs by blank lines, headings only where there is no doubt, form feeds as pages."""
+"""Plain text in any encoding: paragraphs by blank lines, headings only if unambiguous, form feeds as pages."""
 
 from __future__ import annotations
 

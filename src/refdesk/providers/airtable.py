@@ -1,4 +1,4 @@
-"""How are records read from Airtable? Its HTTP API, a page of a hundred at a time, no faster than it allows.
+"""Reads records from Airtable's HTTP API, a hundred at a time, within its rate limit.
 
     GET {endpoint}/v0/{base}/{table}?pageSize=100&fields[]=…&filterByFormula=…&offset=…
     {"records": [{"id": "rec…", "createdTime": "…", "fields": {…}}], "offset": "…"}
@@ -38,7 +38,9 @@ class Airtable:
         given = os.environ if environment is None else environment
         key = given.get("AIRTABLE_API_KEY", "").strip()
         if not key:
-            raise UsageError("AIRTABLE_API_KEY is not set", hint="make a personal access token that may read the base")
+            raise UsageError(
+                "AIRTABLE_API_KEY is not set", hint="create a personal access token that can read the base"
+            )
         return cls(key, given.get("AIRTABLE_ENDPOINT_URL", "").strip().rstrip("/") or ENDPOINT)
 
     def records(
@@ -94,12 +96,12 @@ class Airtable:
 
 def _read(response: Any) -> dict[str, Any]:
     try:
-        said = response.json()
+        body = response.json()
     except ValueError:
-        said = None
-    if response.status_code == 200 and isinstance(said, dict):
-        return said
-    error = said.get("error") if isinstance(said, dict) else None
+        body = None
+    if response.status_code == 200 and isinstance(body, dict):
+        return body
+    error = body.get("error") if isinstance(body, dict) else None
     reason = error.get("message") or error.get("type") if isinstance(error, dict) else error
     hints = {
         401: "check AIRTABLE_API_KEY",
@@ -108,7 +110,7 @@ def _read(response: Any) -> dict[str, Any]:
         422: "check the names of the fields and the formula",
     }
     raise ProviderRefused(
-        f"Airtable answered {response.status_code}: {reason or 'no JSON that can be read'}",
+        f"Airtable answered {response.status_code}: {reason or 'no readable JSON'}",
         status=response.status_code,
         hint=hints.get(response.status_code, ""),
     )

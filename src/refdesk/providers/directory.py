@@ -1,4 +1,4 @@
-"""Which models can this library use? Named in the settings, the environment and refdesk.toml, made, checked, tried.
+"""The models a library can use, from settings, environment and refdesk.toml: created, checked, retried.
 
 Settings win over the environment, the environment over refdesk.toml; of addresses and keys too (config.py). None named:
 none used. One that cannot work is left out and said, so that questions are answered without it.
@@ -202,10 +202,10 @@ class ChainedLLM:
             except ProviderUnavailable as error:
                 asked = error.retry_after_s
                 if attempt == self.tries or (asked > LONGEST_WAIT_S and not is_last):
-                    self.on_event(f"{error}; given up after {attempt} of {self.tries} tries")
+                    self.on_event(f"{error}; gave up after {attempt} of {self.tries} attempts")
                     raise
                 wait = wait_before(attempt + 1, asked, random.random())
-                self.on_event(f"{error}; try {attempt + 1} of {self.tries} in {wait:.1f} s")
+                self.on_event(f"{error}; attempt {attempt + 1} of {self.tries} in {wait:.1f} s")
             except ProviderError as error:
                 self.on_event(str(error))
                 raise
@@ -361,7 +361,9 @@ class ModelDirectory:
                 return  # another name of a listed one: "claude-sonnet-4-5" of "claude-sonnet-4-5-20250929"
         except ProviderError as error:
             raise UsageError(str(error), hint=error.hint) from error
-        offered = f"it has {', '.join(names[:SHOWN])}{' …' if len(names) > SHOWN else ''}" if names else "it has none"
+        offered = (
+            f"it offers {', '.join(names[:SHOWN])}{' …' if len(names) > SHOWN else ''}" if names else "it offers none"
+        )
         raise UsageError(
             f"{model.info.provider} at {model.address} does not list a model '{model.info.model}'; {offered}",
             hint="check the model's name",
@@ -464,8 +466,10 @@ def models_by_role(config: Config, settings: Settings) -> dict[ModelRole, list[s
     if not settings.llm_enabled:
         return {}
     names: dict[ModelRole, list[str]] = {"answer": [settings.llm_answer or config.llm]}
-    own = names["answer"][0]
-    names["answer"] += [one for one in _split(settings.llm_fallbacks or config.llm_fallbacks) if one != own]
+    answering = names["answer"][0]
+    names["answer"] += [
+        fallback for fallback in _split(settings.llm_fallbacks or config.llm_fallbacks) if fallback != answering
+    ]
     names["router"] = _split(settings.llm_router or config.llm_router)
     names["verifier"] = _split(settings.llm_verifier or config.llm_verifier)
     names["reconciler"] = _split(settings.llm_reconciler or config.llm_reconciler)
@@ -526,7 +530,7 @@ async def _get(model: WireLLM, path: str = "") -> bytes | None:
     if status in (401, 403):
         hint = f"check the API key in {endpoint.key_variable}" if endpoint.key_variable else "check the API key"
         raise ProviderRefused(endpoint.problem(f"refused the API key ({status})"), hint=hint, status=status)
-    problem = endpoint.problem(f"answered {status} when it was asked for its models")
+    problem = endpoint.problem(f"answered {status} when asked for its models")
     raise ProviderUnavailable(problem, status=status, hint="try again later")
 
 

@@ -1,4 +1,4 @@
-"""What may be had beside what is shipped? Another embedder over HTTP; a reranker and OCR that come with an extra.
+"""Optional providers: an embedder over HTTP, and a reranker and OCR that come as extras.
 
 The embedder is any OpenAI-compatible `/embeddings` endpoint, the reranker a file of the user's own (`refdesk[rerank]`),
 and OCR (`refdesk[ocr]`) runs on the CPU like it.
@@ -121,19 +121,19 @@ class HttpEmbedder:
         try:
             vectors = _read_vectors(orjson.loads(body), len(texts))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            problem = f"gave an answer that cannot be read ({error or type(error).__name__})"
+            problem = f"gave an unreadable answer ({error or type(error).__name__})"
             raise ModelError(self._endpoint.problem(problem)) from error
         if self._dimensions not in (None, vectors.shape[1]):
             raise ModelError(
                 self._endpoint.problem(
                     f"gave vectors of {vectors.shape[1]} dimensions where {self._dimensions} were expected"
                 ),
-                hint="name the model and the dimensions the library was made with",
+                hint="use the model and dimensions the library was built with",
             )
         self._dimensions = vectors.shape[1]
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not np.all(np.isfinite(norms) & (norms > 0)):
-            raise ModelError(self._endpoint.problem("gave a vector that has no direction"))
+            raise ModelError(self._endpoint.problem("gave a zero vector"))
         units: NDArray[np.float32] = vectors / norms
         return units
 
@@ -152,7 +152,7 @@ class HttpEmbedder:
                 asked = error.retry_after_s if isinstance(error, ProviderUnavailable) else 0.0
                 wait = max(self._pause_s * wait_before(attempt + 1, chance=random.random()), asked)
                 if attempt == TRIES or wait > LONGEST_WAIT_S:
-                    tries = f" in {attempt} tries" if attempt > 1 else ""
+                    tries = f" after {attempt} attempts" if attempt > 1 else ""
                     asks = f" and asks to wait {wait:.0f} s" if wait > LONGEST_WAIT_S else ""
                     final = ModelError(f"{error}{tries}{asks}", hint="try again later" if error.status else error.hint)
                     final.retryable = True

@@ -1,4 +1,4 @@
-"""What if a program brings its own model, embedder or reranker? `Refdesk(…, llm=…, embedder=…, reranker=…)`.
+"""Models, embedders and rerankers passed in by a program: `Refdesk(…, llm=…, embedder=…, reranker=…)`.
 
     class Mine:
         name = "mine"
@@ -93,12 +93,12 @@ class GivenModels:
         on_event: Callable[[str], None] | None = None,
         on_failure: Callable[[ProviderError], None] | None = None,
     ) -> LLM | None:
-        own = replace(self.llm, on_failure=on_failure or _unheard)
+        given = replace(self.llm, on_failure=on_failure or _unheard)
         if name == "answer":
-            return own
+            return given
         named = self.others.role(name, on_event, on_failure)
-        may_route = name == "router" and model_info(own.name).tier in ("medium", "large")
-        return own if named is None and (name == "summariser" or may_route) else named
+        may_route = name == "router" and model_info(given.name).tier in ("medium", "large")
+        return given if named is None and (name == "summariser" or may_route) else named
 
 
 class TextEmbedder(Protocol):
@@ -135,7 +135,7 @@ class GivenEmbedder:
         found = []
         for chunk in chunks:
             whole = f"{chunk.context}\n{chunk.text}" if chunk.context else chunk.text
-            rows = self._vectors([whole, *(chunk.text[one.start : one.end] for one in chunk.sentences)])
+            rows = self._vectors([whole, *(chunk.text[sentence.start : sentence.end] for sentence in chunk.sentences)])
             found.append(Embedded(rows[0], np.rint(rows[1:] * 127).astype(np.int8)))
         return found
 
@@ -158,7 +158,7 @@ class GivenEmbedder:
         found = np.concatenate(parts)
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
         if not np.all(np.isfinite(lengths) & (lengths > 0)):
-            raise ModelError(f"the embedder {self.name} gave a vector that has no direction")
+            raise ModelError(f"the embedder {self.name} gave a zero vector")
         units: NDArray[np.float32] = found / lengths
         return units
 

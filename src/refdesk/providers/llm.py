@@ -1,4 +1,4 @@
-"""How is a model asked, and its answer read? OpenAI's `/chat/completions` and Anthropic's `/v1/messages`, streamed.
+"""Calls language models: OpenAI's `/chat/completions` and Anthropic's `/v1/messages`, streamed.
 
 Servers differ in what they take. A parameter that one refuses (`temperature`, `stream_options`, a JSON schema …) is
 left out or put otherwise, the request sent again, and the parameter remembered as unsupported.
@@ -127,7 +127,7 @@ class WireLLM(ABC):
                         so_far = replace(so_far, finish=TOO_SLOW)
                         break
             if not (so_far.is_end or so_far.finish):
-                raise ProviderInterrupted(self.endpoint.problem("ended its answer in the middle"))
+                raise ProviderInterrupted(self.endpoint.problem("ended its answer early"))
         except ProviderInterrupted as error:
             if any(parts):
                 raise
@@ -148,7 +148,7 @@ class WireLLM(ABC):
                 raise error_in_stream(self.endpoint, problem)
             return self.read(value)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise ProviderInterrupted(self.endpoint.problem("sent a line that is not what it should be")) from error
+            raise ProviderInterrupted(self.endpoint.problem("sent an invalid line")) from error
 
 
 def _joined(so_far: Delta, delta: Delta) -> Delta:
@@ -406,7 +406,7 @@ def closed(schema: Mapping[str, Any], without: Collection[str] = ()) -> dict[str
         if name in without:
             continue
         if name in ("properties", "$defs", "definitions"):
-            new[name] = {own: closed(inner, without) for own, inner in value.items()}
+            new[name] = {key: closed(inner, without) for key, inner in value.items()}
         elif isinstance(value, Mapping):
             new[name] = closed(value, without)
         elif isinstance(value, list | tuple):
@@ -478,7 +478,7 @@ class GgufFile:
         try:
             return xllamacpp.Server(parameters)
         except (RuntimeError, OSError, MemoryError) as error:
-            hint = "check that the file is whole, and that there is memory for it"
+            hint = "check that the file is complete and that there is enough memory"
             raise ProviderRefused(f"{name} could not be loaded", hint=hint) from error
 
 

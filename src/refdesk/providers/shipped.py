@@ -1,4 +1,4 @@
-"""The shipped models: tokenizer, embedder, reader and judge, as int8 ONNX on the CPU, without torch or a download.
+"""The built-in models: tokenizer, embedder, reader and judge, as int8 ONNX on the CPU, without torch or downloads.
 
 Each pass reads one text, or one pair of them. A batch shares the ranges its activations are quantised by, so that what
 is computed of a text would depend on its neighbours (cosine down to .991 between batches of 1 and 8), and from 60
@@ -200,14 +200,14 @@ def well_formed(text: str) -> str:
 
 def read_asset(path: Path) -> bytes:
     """The bytes of a shipped file, as they were shipped."""
-    hint = "install Refdesk again"
+    hint = "reinstall Refdesk"
     try:
         data = path.read_bytes()
     except OSError as error:
         reason = error.strerror or error
         raise ModelError(f"The model file {path} cannot be read ({reason})", hint=hint) from error
     if hashlib.sha256(data).hexdigest() != SHA256[path.name]:
-        raise ModelError(f"The model file {path} is damaged ({len(data)} bytes that were not shipped)", hint=hint)
+        raise ModelError(f"The model file {path} is damaged ({len(data)} bytes, not as shipped)", hint=hint)
     return data
 
 
@@ -393,8 +393,8 @@ class OnnxReader:
 
     def meant_row(self, name: str, rows: Sequence[str]) -> tuple[int, float]:
         learned = _learned_names(self._assets)
-        said = learned.spelled(name)
-        best, features = row_features(said, rows, learned.words, _row_vectors(self._assets, tuple(rows)))
+        spelled = learned.spelled(name)
+        best, features = row_features(spelled, rows, learned.words, _row_vectors(self._assets, tuple(rows)))
         *weights, constant = learned.means.tolist()
         return best, float(1.0 / (1.0 + np.exp(-(np.dot(weights, features) + constant))))
 
@@ -477,8 +477,8 @@ def row_features(
     near = vectors @ name_vectors([name], known)[0]
     best, *others = np.argsort(-near)[:2].tolist()
     words = name_vectors(list(dict.fromkeys(terms(name))) or [name], known)
-    own = name_vectors(list(dict.fromkeys(terms(rows[best]))) or [rows[best]], known)
-    least = float((words @ own.T).max(axis=1).min())
+    row_vectors = name_vectors(list(dict.fromkeys(terms(rows[best]))) or [rows[best]], known)
+    least = float((words @ row_vectors.T).max(axis=1).min())
     return best, [float(near[best]), float(near[best] - near[others[0]]) if others else float(near[best]), least]
 
 
@@ -540,10 +540,10 @@ class OnnxJudge:
 
     def claim(self, claim: str, evidence: str, title: str = "") -> PairLogits:
         """`evidence`: the sentences that share most with the claim, about 160 words; `title`: of their page."""
-        said = self._tokenizer.encode(claim, CLAIM)[0]
+        claim_tokens = self._tokenizer.encode(claim, CLAIM)[0]
         above = self._tokenizer.encode(title, TITLE)[0]
-        text = self._tokenizer.encode(evidence, LENGTH - 3 - len(said) - len(above))[0]
-        return self._judged(said, [*above, *text])
+        text = self._tokenizer.encode(evidence, LENGTH - 3 - len(claim_tokens) - len(above))[0]
+        return self._judged(claim_tokens, [*above, *text])
 
     def _judged(self, first: Sequence[int], second: Sequence[int]) -> PairLogits:
         return PairLogits(*run_pair(self._load(), "judge", first, second)[0].tolist())

@@ -1,4 +1,4 @@
-"""What gives a vector for every token? The shipped embedder, or a ColBERT model in ONNX form from a folder."""
+"""Token vectors from the built-in embedder, or from a ColBERT model (ONNX) in a folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Tokens = tuple[NDArray[np.int32], NDArray[np.float32]]
 LONGEST = 512  # tokens
 # Before a question and before a passage, as ColBERTv2 was trained; a vocabulary without them does without.
 MARKS = ("[unused0]", "[unused1]")
-HINT = "name a folder with model.onnx and tokenizer.json"
+HINT = "choose a folder with model.onnx and tokenizer.json"
 
 
 def text_of(chunk: Chunk) -> str:
@@ -65,7 +65,7 @@ class ColbertTokens:
         marked = tokenizer.token_to_id(mark)
         ids = ids if marked is None else [*ids[:1], marked, *ids[1:]][:LONGEST]
         row = np.array([ids], dtype=np.int64)
-        wanted = {one.name for one in model.get_inputs()}
+        wanted = {model_input.name for model_input in model.get_inputs()}
         feed = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
         try:
             output = np.asarray(model.run(None, {name: feed[name] for name in wanted})[0], dtype=np.float32)

@@ -1,4 +1,4 @@
-"""How is a request sent to a provider, and what does its failure mean? The connection of all models and embeddings.
+"""Sends requests to model providers and interprets their failures; used for all models and embeddings.
 
 Every wait and every answer is bounded, redirects are not followed (the key would go along), and every failure is one
 sentence without the key.
@@ -32,15 +32,15 @@ LONGEST_BODY = 8 << 20  # bytes of an event or of an answer that is not streamed
 LONGEST_ERROR = 16 << 10
 LONGEST_WAIT_S = 10.0  # between two tries
 JITTER = 0.25  # so that several callers do not come back at the same moment
-BROKEN = "broke off in the middle of its answer"
+BROKEN = "lost the connection in the middle of its answer"
 TRY_AGAIN = frozenset({408, 409, 425, 429})  # of the 4xx; every 5xx besides
 HINTS: Mapping[int, str] = {
-    400: "the request does not suit this model; name another one",
+    400: "this model does not accept the request; use another model",
     401: "check the API key in {key}",
     402: "the account behind {key} has no credit left",
-    403: "check what the API key in {key} may do",
+    403: "check the permissions of the API key in {key}",
     404: "check the model's name and the base URL",
-    422: "the request does not suit this model; name another one",
+    422: "this model does not accept the request; use another model",
 }
 _SECRETS = re.compile(r"\b(sk|pk|gsk|xai|key|Bearer|AIza)[-_ ]?[\w*-]{12,}")
 
@@ -122,9 +122,9 @@ async def _streamed(endpoint: Endpoint, response: httpx2.Response, deadline: flo
                     return
                 what = BROKEN
                 if isinstance(error, TimeoutError):
-                    what = f"said nothing more for {endpoint.timeout_s:g} s"
+                    what = f"sent nothing more for {endpoint.timeout_s:g} s"
                 elif isinstance(error, httpx2.SSEError):
-                    what = "sent an event without end"
+                    what = "sent an endless event"
                 raise ProviderInterrupted(endpoint.problem(what)) from error
             if event is None:
                 return
@@ -166,7 +166,7 @@ async def _answer(
         async with asyncio.timeout(endpoint.timeout_s):
             response = await client.send(request, stream=True)
     except TimeoutError as error:
-        raise ProviderUnavailable(endpoint.problem(f"said nothing for {endpoint.timeout_s:g} s")) from error
+        raise ProviderUnavailable(endpoint.problem(f"sent nothing for {endpoint.timeout_s:g} s")) from error
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:  # ValueError: a key that is no header
         raise _unreachable(endpoint, error) from error
     if payload is None or response.status_code == 200:
@@ -199,8 +199,8 @@ def wait_before(attempt: int, asked_s: float = 0.0, chance: float = 0.5) -> floa
     >>> [wait_before(attempt) for attempt in (2, 3, 4, 5, 6, 7)]
     [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
     """
-    own = min(LONGEST_WAIT_S, 2.0 ** (attempt - 2)) * (1 + JITTER * (2 * chance - 1))
-    return max(own, min(asked_s, LONGEST_WAIT_S))
+    backoff = min(LONGEST_WAIT_S, 2.0 ** (attempt - 2)) * (1 + JITTER * (2 * chance - 1))
+    return max(backoff, min(asked_s, LONGEST_WAIT_S))
 
 
 # --- errors
@@ -294,7 +294,7 @@ def _client(endpoint: Endpoint) -> httpx2.AsyncClient:
             open_clients[loop] = httpx2.AsyncClient(verify=_certificates(), timeout=timeout, mounts=past_any_proxy)
         except (ImportError, ValueError, OSError) as error:  # of what the environment says
             hint = "check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE"
-            raise ProviderRefused(endpoint.problem(f"cannot be asked: {error}"), hint=hint) from error
+            raise ProviderRefused(endpoint.problem(f"cannot be called: {error}"), hint=hint) from error
     return open_clients[loop]
 
 

@@ -1,4 +1,4 @@
-"""The doors of a library, and what they share: the documents that come with Refdesk, which processes still run."""
+"""The interfaces of a library, and what they share: the example documents, and which processes are still running."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def example_folder() -> Path:
     for folder in (package / "assets" / "examples", package.parent.parent / "examples" / "documents"):
         if folder.is_dir():
             return folder
-    raise UsageError("the example documents are not installed", hint="name a folder with --documents")
+    raise UsageError("the example documents are not installed", hint="choose a folder with --documents")
 
 
 def is_alive(process: int) -> bool:

@@ -1,4 +1,4 @@
-"""How is Markdown written as a Word document? Headings, paragraphs, lists, tables and emphasis, as a DOCX of our own.
+"""Converts Markdown to a Word document: headings, paragraphs, lists, tables and emphasis.
 
     # Costs            →  Heading1
     - **oak**, 24 kg   →  ListBullet, with a bold run

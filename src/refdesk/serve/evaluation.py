@@ -1,4 +1,4 @@
-"""How well does a library answer questions whose answers are known? Read from JSONL, asked, compared, counted.
+"""Measures accuracy on questions with known answers: reads JSONL, asks, compares, counts.
 
     {"question": "How heavy is the anchor?", "answer": "350 kg", "document": "mooring.pdf", "page": 1}
     {"question": "Who painted the buoy?", "answer": null}
@@ -54,9 +54,9 @@ class Outcome:
     cost_usd: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in self.__slots__ if name != "expected"}
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "expected"}
         known = {"question": self.expected.question, "expected": list(self.expected.texts) or None}
-        return known | {"document": self.expected.document, "page": self.expected.page} | own
+        return known | {"document": self.expected.document, "page": self.expected.page} | fields
 
 
 def read_questions(path: Path) -> list[Expected]:
@@ -68,7 +68,7 @@ def read_questions(path: Path) -> list[Expected]:
         raise UsageError(f"{path} cannot be read: {error}") from None
     found = [_expected(line, f"{path.name}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
     if not found:
-        raise UsageError(f"{path} holds no question", hint='write {"question": "…", "answer": "…"}, one in a line')
+        raise UsageError(f"{path} contains no questions", hint='write {"question": "…", "answer": "…"}, one per line')
     return found
 
 
@@ -76,18 +76,18 @@ def _expected(line: str, where: str) -> Expected:
     try:
         row = json.loads(line)
     except ValueError:
-        raise UsageError(f"{where} is not JSON", hint="write one JSON object in each line") from None
+        raise UsageError(f"{where} is not JSON", hint="write one JSON object per line") from None
     if not isinstance(row, dict) or not isinstance(row.get("question"), str) or not row["question"].strip():
         raise UsageError(f"{where} has no question", hint='write {"question": "…", "answer": "…"}')
     if "answer" not in row:
-        raise UsageError(f"{where} has no answer", hint="write null where the documents do not say it")
+        raise UsageError(f"{where} has no answer", hint="write null if the documents do not say")
     wanted = row["answer"] if isinstance(row["answer"], list) else [row["answer"]]
     texts = tuple(str(text) for text in wanted if text is not None and str(text).strip())
     if not texts and wanted != [None]:
-        raise UsageError(f"{where} has an empty answer", hint="write null where the documents do not say it")
+        raise UsageError(f"{where} has an empty answer", hint="write null if the documents do not say")
     page = row.get("page") or 0
     if isinstance(page, bool) or not isinstance(page, int) or not isinstance(row.get("document") or "", str):
-        raise UsageError(f"{where}: document is a name, and page is a number")
+        raise UsageError(f"{where}: document must be a name and page a number")
     return Expected(row["question"], texts, row.get("document") or "", page)
 
 
@@ -98,8 +98,8 @@ def evaluate(questions: Sequence[Expected], ask: Callable[[str], Answer]) -> Ite
 
 
 def outcome(expected: Expected, answer: Answer) -> Outcome:
-    said = (answer.short, answer.content)
-    is_right = any(holds(text, wanted) for text in said for wanted in expected.texts)
+    texts = (answer.short, answer.content)
+    is_right = any(holds(text, wanted) for text in texts for wanted in expected.texts)
     places = {(citation.document_name, citation.page) for citation in answer.citations}
     seen = {source.document_name for source in (*answer.sources, *answer.related_documents)}
     names = {name for name, _ in places}
@@ -110,7 +110,7 @@ def outcome(expected: Expected, answer: Answer) -> Outcome:
         short=answer.short,
         is_answered=answer.is_answered,
         is_right=answer.is_answered and is_right if expected.texts else not answer.is_answered,
-        f1=max((word_f1(text, wanted) for text in said for wanted in expected.texts if text), default=0.0),
+        f1=max((word_f1(text, wanted) for text in texts for wanted in expected.texts if text), default=0.0),
         is_found=expected.document in seen if expected.document else None,
         is_cited=is_cited if expected.document else None,
         confidence=answer.confidence.level,
@@ -144,22 +144,22 @@ def _words(text: str) -> list[str]:
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, float | int | None]:
     """The figures of the table; None where nothing is known to count."""
-    known = [one for one in outcomes if one.expected.texts]
-    unknown = [one for one in outcomes if not one.expected.texts]
-    placed = [one for one in known if one.is_cited is not None]
-    high = [one for one in outcomes if one.is_answered and one.confidence == "high"]
-    costs = [one.cost_usd for one in outcomes]
+    known = [outcome for outcome in outcomes if outcome.expected.texts]
+    unknown = [outcome for outcome in outcomes if not outcome.expected.texts]
+    placed = [outcome for outcome in known if outcome.is_cited is not None]
+    high = [outcome for outcome in outcomes if outcome.is_answered and outcome.confidence == "high"]
+    costs = [outcome.cost_usd for outcome in outcomes]
     return {
         "questions": len(outcomes),
-        "right": _share([one.is_right for one in outcomes]),
-        "answer_given": _share([one.is_right for one in known]),
-        "f1": round(statistics.fmean(one.f1 for one in known), 3) if known else None,
-        "refused_although_known": _share([not one.is_answered for one in known]),
-        "refused_rightly": _share([one.is_right for one in unknown]),
-        "document_found": _share([bool(one.is_found) for one in placed]),
-        "place_cited": _share([bool(one.is_cited) for one in placed]),
-        "right_of_high_confidence": _share([one.is_right for one in high]),
-        "median_ms": round(statistics.median(one.milliseconds for one in outcomes), 1),
+        "right": _share([outcome.is_right for outcome in outcomes]),
+        "answer_given": _share([outcome.is_right for outcome in known]),
+        "f1": round(statistics.fmean(outcome.f1 for outcome in known), 3) if known else None,
+        "refused_although_known": _share([not outcome.is_answered for outcome in known]),
+        "refused_rightly": _share([outcome.is_right for outcome in unknown]),
+        "document_found": _share([bool(outcome.is_found) for outcome in placed]),
+        "place_cited": _share([bool(outcome.is_cited) for outcome in placed]),
+        "right_of_high_confidence": _share([outcome.is_right for outcome in high]),
+        "median_ms": round(statistics.median(outcome.milliseconds for outcome in outcomes), 1),
         "cost_usd": None if None in costs else round(sum(cost or 0.0 for cost in costs), 4),
     }
 

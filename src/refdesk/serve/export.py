@@ -1,4 +1,4 @@
-"""How does an answer leave the program as a document? As Markdown, a page of HTML or DOCX, its sources below."""
+"""Exports an answer with its sources as Markdown, HTML or DOCX."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ FORMATS: Mapping[str, Callable[[Answer], str | bytes]] = {"markdown": markdown, 
 def format_of(path: Path) -> str:
     """`report.md` -> `markdown`."""
     if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"an answer is written as .md, .html or .docx, not as '{path.name}'")
+        raise UsageError(f"an answer can be saved as .md, .html or .docx, not as '{path.name}'")
     return SUFFIXES[path.suffix.lower()]
 
 
@@ -131,7 +131,7 @@ def _content(answer: Answer) -> str:
 
 def _by_marker(answer: Answer) -> dict[int, list[Citation]]:
     found: dict[int, list[Citation]] = {}
-    for citation in sorted(answer.citations, key=lambda one: one.marker):
+    for citation in sorted(answer.citations, key=lambda citation: citation.marker):
         found.setdefault(citation.marker, []).append(citation)
     return found
 

@@ -1,4 +1,4 @@
-"""How is a document fetched from an address on the web, without opening a door into the private network?
+"""Fetches a document from the web without giving access to the private network.
 
 Only http and https. A name is resolved once, every address it has is checked, and the connection is made to the
 address that was checked, so a name that points elsewhere a moment later changes nothing. Each redirect goes through the
@@ -74,7 +74,7 @@ async def fetch(
     except TimeoutError:
         raise _unreachable(url, f"it took longer than {time_limit_s:.0f} seconds") from None
     except httpx2.TimeoutException:
-        raise _unreachable(url, f"it was silent for {QUIET_S:.0f} seconds") from None
+        raise _unreachable(url, f"it sent nothing for {QUIET_S:.0f} seconds") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError) as error:
         raise _unreachable(url, _first_line(error)) from error
 
@@ -94,7 +94,7 @@ async def _followed(
                 raise _unreachable(url, f"it answered {response.status_code}")
             size = await _write(response, into, most_bytes)
             return Fetched(url, _name(parts, response.headers.get("content-disposition", "")), size)
-    raise _unreachable(url, f"it leads on more than {MOST_REDIRECTS} times")
+    raise _unreachable(url, f"it redirects more than {MOST_REDIRECTS} times")
 
 
 def checked_url(url: str) -> SplitResult:
@@ -107,7 +107,9 @@ def checked_url(url: str) -> SplitResult:
     if parts.scheme not in ("http", "https") or not host or len(url) > LONGEST_URL or port == 0:
         raise UsageError("only http and https addresses can be fetched", hint="write https://example.org/report.pdf")
     if parts.username is not None or parts.password is not None:
-        raise UsageError("an address with a name or password in it is not fetched", hint="download it and upload it")
+        raise UsageError(
+            "addresses that contain a user name or password are not fetched", hint="download and upload it"
+        )
     return parts._replace(netloc=_netloc(host, port), fragment="")
 
 
@@ -118,7 +120,7 @@ def _netloc(host: str, port: int | None) -> str:
     except UnicodeError:
         name = ""
     if not name or any(not (letter.isalnum() or letter in "-._:") for letter in name):
-        raise UsageError(f"'{host[:100]}' is not the name of a machine", hint="write https://example.org/report.pdf")
+        raise UsageError(f"'{host[:100]}' is not a host name", hint="write https://example.org/report.pdf")
     shown = f"[{name}]" if ":" in name else name
     return shown if port is None else f"{shown}:{port}"
 
@@ -128,7 +130,7 @@ def checked_networks(text: str) -> tuple[Network, ...]:
     try:
         return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
     except ValueError as error:
-        raise UsageError(f"serve.fetch_networks: {error}", hint="write 10.1.0.0/16, with commas between") from None
+        raise UsageError(f"serve.fetch_networks: {error}", hint="write 10.1.0.0/16, separated by commas") from None
 
 
 async def _addresses(parts: SplitResult, networks: Sequence[Network], resolve: Resolve) -> list[str]:
@@ -136,12 +138,12 @@ async def _addresses(parts: SplitResult, networks: Sequence[Network], resolve: R
     try:
         found = await resolve(host, parts.port or (443 if parts.scheme == "https" else 80))
     except (OSError, UnicodeError):
-        raise _unreachable(parts.geturl(), f"there is no machine called {host}") from None
+        raise _unreachable(parts.geturl(), f"the host {host} does not exist") from None
     # All of them: a name with a public and a private address would be a way in.
     if not found or not all(may_reach(address, networks) for address in found):
         raise UsageError(
-            f"{host} is not on the public web, so it is not fetched",
-            hint="download it and upload it, or have its network allowed in serve.fetch_networks",
+            f"{host} is not on the public internet, so it was not fetched",
+            hint="download and upload it, or allow its network in serve.fetch_networks",
         )
     return found
 
@@ -153,16 +155,18 @@ def may_reach(address: str, networks: Sequence[Network] = ()) -> bool:
     (False, False, True)
     """
     try:
-        one: Address = ipaddress.ip_address(address.partition("%")[0])
+        parsed: Address = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    one = _inner(one)
-    if one.is_link_local or one.is_multicast or one.is_unspecified:  # where clouds keep a machine's own keys, too
+    parsed = _inner(parsed)
+    if (
+        parsed.is_link_local or parsed.is_multicast or parsed.is_unspecified
+    ):  # where clouds keep a machine's own keys, too
         return False
-    if any(one.version == network.version and one in network for network in networks):
+    if any(parsed.version == network.version and parsed in network for network in networks):
         return True
-    site_local = isinstance(one, ipaddress.IPv6Address) and one.is_site_local
-    return one.is_global and not one.is_reserved and not site_local
+    site_local = isinstance(parsed, ipaddress.IPv6Address) and parsed.is_site_local
+    return parsed.is_global and not parsed.is_reserved and not site_local
 
 
 def _inner(address: Address) -> Address:
@@ -231,7 +235,7 @@ async def _unpacked(response: httpx2.Response) -> AsyncIterator[bytes]:
     a few kilobytes, packed twice, unpack to more than a machine's memory at once."""
     packing = response.headers.get("content-encoding", "").strip().lower()
     if packing not in ("", "identity", "gzip", "x-gzip"):
-        raise UnreadableFile(f"it comes packed as '{packing[:50]}'", hint="download it and upload it")
+        raise UnreadableFile(f"it uses the unknown encoding '{packing[:50]}'", hint="download and upload it")
     if not packing.endswith("gzip"):
         async for piece in response.aiter_raw(PIECE):
             yield piece
@@ -242,12 +246,10 @@ async def _unpacked(response: httpx2.Response) -> AsyncIterator[bytes]:
             try:
                 yield unpacker.decompress(packed, PIECE)
             except zlib.error:
-                raise UnreadableFile(
-                    "it comes packed and cannot be unpacked", hint="download it and upload it"
-                ) from None
+                raise UnreadableFile("its compressed content is damaged", hint="download and upload it") from None
             packed = unpacker.unconsumed_tail
     if not unpacker.eof:
-        raise UnreadableFile("it breaks off before its end", hint="try again, or download it and upload it")
+        raise UnreadableFile("the connection ended early", hint="try again, or download and upload it")
 
 
 def _name(parts: SplitResult, disposition: str) -> str:

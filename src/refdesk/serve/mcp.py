@@ -1,4 +1,4 @@
-"""The library as tools for a model (Model Context Protocol): ask, search, list_documents, read_passage.
+"""The library as MCP tools: ask, search, list_documents, read_passage.
 
 Over stdio the caller is whoever started the program; over HTTP the one that the guard has let in (http/app.py). Loaded
 when needed: the SDK takes a second to import.
@@ -147,7 +147,7 @@ def answer_text(found: AnswerFound) -> str:
     lines += [f"[{cited.marker}] {cited.document}, page {cited.page}: “{cited.quote}”" for cited in found.citations]
     lines += [f"Not in the documents: {text}" for text in found.missing]
     lines += [f"The documents disagree: {text}" for text in found.conflicts]
-    lines += [f"Not proved by the documents: {text}" for text in found.unsupported]
+    lines += [f"Not supported by the documents: {text}" for text in found.unsupported]
     lines.append(f"Confidence: {found.confidence}" + (f" ({found.reason})" if found.reason else ""))
     return "\n".join(lines).strip()
 
@@ -163,7 +163,7 @@ def passages_text(found: PassagesFound) -> str:
     for passage in found.passages:
         heading = f", {passage.heading}" if passage.heading else ""
         parts.append(f"{passage.document}, page {passage.page}{heading} (chunk {passage.chunk})\n{passage.text}")
-    return "\n\n".join(parts) or "Nothing was found."
+    return "\n\n".join(parts) or "Nothing found."
 
 
 def document_found(document: Document) -> DocumentFound:
@@ -183,8 +183,8 @@ def documents_text(found: DocumentsFound) -> str:
         pages = f"{document.pages} page{'s' * (document.pages != 1)}"
         lines.append(f"{document.name} ({document.collection}, {pages}{status}, id {document.id})")
     if found.total > len(lines) > 0:
-        lines.append(f"These are {len(lines)} of {found.total}; `offset` shows others, `name` narrows them.")
-    return "\n".join(lines) or "There are no such documents."
+        lines.append(f"These are {len(lines)} of {found.total}; use `offset` for more or `name` to narrow the list.")
+    return "\n".join(lines) or "No matching documents."
 
 
 INSTRUCTIONS = (
@@ -198,7 +198,7 @@ MOST_FOUND = 50
 READS_ONLY = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
 Request = Context[Any, Any]
-Collection = Annotated[str, Field(description="Only this collection and those below it, such as finance/2024.")]
+Collection = Annotated[str, Field(description="Only this collection and its subcollections, such as finance/2024.")]
 Wanted = Annotated[str, Field(description="Only this document: its name or id.", max_length=1000)]
 
 
@@ -258,18 +258,19 @@ class Tools:
 
     async def ask(
         self,
-        question: Annotated[str, Field(description="The question, in whole words.", max_length=8000)],
+        question: Annotated[str, Field(description="The question, as a full sentence.", max_length=8000)],
         context: Request,
         collection: Collection = "",
         document: Wanted = "",
         mode: Annotated[
             Literal["chat", "agent", "report", "vision"],
-            Field(description="agent: several searches; report: a long answer; vision: pages as pictures."),
+            Field(description="agent: several searches; report: a long answer; vision: pages as images."),
         ] = "chat",
         level: Annotated[
-            Literal["", "basic", "standard", "enhanced", "maximum"], Field(description="How much work goes into it.")
+            Literal["", "basic", "standard", "enhanced", "maximum"],
+            Field(description="How thoroughly to search and check."),
         ] = "",
-        model: Annotated[str, Field(description="Another model that the owner allows.", max_length=200)] = "",
+        model: Annotated[str, Field(description="Another model, one of those the owner allows.", max_length=200)] = "",
     ) -> Annotated[CallToolResult, AnswerFound]:
         """Answer a question from the documents. Each sentence has a marker such as [1]; the citations give document,
         page and the words that prove it. When the documents do not say it, `answered` is false."""
@@ -287,7 +288,7 @@ class Tools:
         self,
         query: Annotated[str, Field(description="A question or a few words.", max_length=8000)],
         context: Request,
-        k: Annotated[int, Field(ge=1, le=MOST_FOUND, description="How many passages.")] = 8,
+        k: Annotated[int, Field(ge=1, le=MOST_FOUND, description="Number of passages.")] = 8,
         collection: Collection = "",
         document: Wanted = "",
     ) -> Annotated[CallToolResult, PassagesFound]:
@@ -305,9 +306,11 @@ class Tools:
         self,
         context: Request,
         collection: Collection = "",
-        name: Annotated[str, Field(description="Only those whose name or title holds this.", max_length=1000)] = "",
-        limit: Annotated[int, Field(ge=1, le=MOST_LISTED, description="How many at most.")] = 50,
-        offset: Annotated[int, Field(ge=0, le=10_000_000, description="How many to pass over first.")] = 0,
+        name: Annotated[
+            str, Field(description="Only documents whose name or title contains this.", max_length=1000)
+        ] = "",
+        limit: Annotated[int, Field(ge=1, le=MOST_LISTED, description="Maximum number of results.")] = 50,
+        offset: Annotated[int, Field(ge=0, le=10_000_000, description="Number of results to skip.")] = 0,
     ) -> Annotated[CallToolResult, DocumentsFound]:
         """List the documents that can be asked about, with collection, number of pages, status and id."""
 
@@ -320,11 +323,11 @@ class Tools:
 
     async def read_passage(
         self,
-        document: Annotated[str, Field(description="Its name or id.", max_length=1000)],
+        document: Annotated[str, Field(description="Name or id.", max_length=1000)],
         context: Request,
         page: Annotated[int | None, Field(ge=1, le=10_000_000, description="The page to read, from 1.")] = None,
         chunk: Annotated[
-            int | None, Field(ge=1, le=10_000_000, description="Or the chunk, as search and citations name it.")
+            int | None, Field(ge=1, le=10_000_000, description="Or the chunk number, as given by search and citations.")
         ] = None,
     ) -> Annotated[CallToolResult, PassageRead]:
         """Read the text of one page or one chunk of a document, such as the page of a citation or the one after it.
@@ -368,11 +371,11 @@ def _read(desk: CallerDesk, name: str, page: int | None, chunk: int | None) -> P
         raise NotFound(f"{document.name} cannot be read: {document.error or f'it is {document.status}'}")
     heading, label, number = "", "", page or 1
     if chunk is not None:
-        found = next((one for one in desk.chunks(document.id) if one.sequence == chunk), None)
+        found = next((found_chunk for found_chunk in desk.chunks(document.id) if found_chunk.sequence == chunk), None)
         if found is None:
             raise NotFound(f"{document.name} has chunks 1 to {document.chunk_count}, not {chunk}")
         if page is not None and page not in found.pages:
-            raise UsageError(f"chunk {chunk} of {document.name} is not on page {page}", hint="name one of the two")
+            raise UsageError(f"chunk {chunk} of {document.name} is not on page {page}", hint="give only one of the two")
         heading, number, text = heading_of(found.heading_path), page or found.page, found.text
     else:
         pages = desk.pages(document.id, number)

@@ -1,4 +1,4 @@
-"""How is an answer that quotes drawn? As running text, items of lists and rows of tables.
+"""Lays out a quoted answer as running text, list items and table rows.
 
 For eyes alone, in the page and in the terminal: the answer itself stays what the documents say, to the letter.
 """
@@ -136,19 +136,19 @@ def headings(content: str, part: LineGroup) -> list[str]:
 def _lines(content: str, claims: Sequence[Range]) -> Iterator[Line]:
     """Lines end between claims, never within one; ranges that overlap or lie outside are left out."""
     start = done = 0
-    held: list[int] = []
+    claim_numbers: list[int] = []
     for number, (first, last) in [*enumerate(claims), (-1, (len(content), len(content) + 1))]:
         is_end = number < 0
         if not is_end and not done <= first < last <= len(content):
             continue
         while (at := content.find("\n", done, first)) >= 0:
-            yield Line(start, at, tuple(held))
+            yield Line(start, at, tuple(claim_numbers))
             start = done = at + 1
-            held = []
+            claim_numbers = []
         if not is_end:
-            held.append(number)
+            claim_numbers.append(number)
             done = last
-    yield Line(start, len(content), tuple(held))
+    yield Line(start, len(content), tuple(claim_numbers))
 
 
 def _tables(lines: Sequence[Line], rows: Mapping[int, Row]) -> list[tuple[Line, ...]]:

@@ -1,4 +1,4 @@
-"""How do uploaded files become documents? As jobs in a table that every process sees; `worker.py` works them off.
+"""Turns uploaded files into jobs that every process can see; `worker.py` processes them.
 
     receive -> accept (from here on nothing is lost) -> pending -> processing -> ready, or failed with the reason
 
@@ -61,7 +61,7 @@ class Uploads:
         most, waiting = self._desk.settings.max_waiting, self._jobs.waiting()
         if most and waiting >= most:
             raise TooManyRequests(
-                f"{waiting:,} files wait to be added already",
+                f"{waiting:,} files are already waiting to be added",
                 hint=f"try again in {BUSY_S:.0f} seconds, or raise serve.max_waiting",
                 retry_after_s=BUSY_S,
             )
@@ -121,7 +121,7 @@ class Uploads:
         if upload is not None:  # under the name and in the place that it has by now
             return self._again(replace(upload, name=document.name, collection=document.collection), password)
         if document.parent_id is not None:
-            raise UsageError(f"{document.name} is attached to another document", hint="try that one again")
+            raise UsageError(f"{document.name} is attached to another document", hint="retry that document")
         path = Path(document.source)
         if not document.source or is_upload or not path.is_file():
             raise UsageError(f"the file of {document.name} is no longer there", hint="add it again")
@@ -175,11 +175,11 @@ class Uploads:
 
     def waiting_for(self, documents: Iterable[Document]) -> list[Job]:
         """Unfinished uploads of these documents, or of new versions of them."""
-        own = {document.source for document in documents}
+        known_sources = {document.source for document in documents}
         places = {
             (document.collection, document.name) for document in documents if document.source.startswith("upload:")
         }
-        return [job for job in self._waiting() if job.source in own or (job.collection, job.name) in places]
+        return [job for job in self._waiting() if job.source in known_sources or (job.collection, job.name) in places]
 
     def waiting_in(self, collection: str) -> list[Job]:
         """Unfinished uploads to a collection or to one inside it."""
@@ -229,7 +229,7 @@ def _in_plain_words() -> Iterator[None]:
         raise DiskFull("the server's disk is full", hint="try again when there is space on it") from error
     except LibraryError as error:
         raise LibraryError(
-            "the server cannot write to its folder of uploads", hint="whoever looks after it finds why in the log"
+            "the server cannot write to its upload folder", hint="the server's log has the details"
         ) from error
 
 
@@ -245,8 +245,8 @@ def new_upload(
     **fields: str,
 ) -> Job:
     """An upload as it is accepted."""
-    own: Any = fields | {"size": size, "metadata": dict(metadata or {}), "password": password or None}
-    return Job(upload_id, label(name), collection, owner=caller.id, kind="url" if "url" in fields else "upload", **own)
+    more: Any = fields | {"size": size, "metadata": dict(metadata or {}), "password": password or None}
+    return Job(upload_id, label(name), collection, owner=caller.id, kind="url" if "url" in fields else "upload", **more)
 
 
 def label(name: str) -> str:
@@ -287,7 +287,7 @@ class Form:
     def __init__(self, receiving: Receiving, stack: ExitStack, content_type: str, most_mb: int) -> None:
         kind, options = parse_options_header(content_type)
         if kind != b"multipart/form-data" or not options.get(b"boundary"):
-            raise UsageError("send files as multipart/form-data", hint="put them in the field 'files'")
+            raise UsageError("send files as multipart/form-data", hint="use the field 'files'")
         self.fields: dict[str, str] = {}
         self.files: list[Received] = []
         self._receiving, self._stack, self._most_mb = receiving, stack, most_mb
@@ -318,7 +318,7 @@ class Form:
         except FormParserError as error:
             raise UsageError("the form cannot be read", hint="send it as multipart/form-data") from error
         if self._beside > MOST_BESIDE:
-            raise TooLarge(f"a form may have {MOST_BESIDE >> 20} MB beside its files")
+            raise TooLarge(f"a form can have at most {MOST_BESIDE >> 20} MB besides its files")
 
     def finish(self) -> None:
         if not self._is_whole:  # the parser itself does not mind a form that breaks off
@@ -327,7 +327,7 @@ class Form:
     def _begin(self) -> None:
         self._parts += 1  # all of them: fields of one name, and files without one, are many too
         if self._parts > MOST_FILES + MOST_FIELDS:
-            raise TooLarge(f"a request may have {MOST_FILES:,} files", hint="send the rest in another request")
+            raise TooLarge(f"a request can have at most {MOST_FILES:,} files", hint="send the rest in another request")
         self._headers, self._file, self._value = {}, None, bytearray()
 
     def _end_header(self) -> None:
@@ -340,10 +340,10 @@ class Form:
         self._field = options.get(b"name", b"").decode("utf-8", "replace")
         if b"filename" not in options:
             if len(self.fields) >= MOST_FIELDS:
-                raise UsageError(f"a form may have {MOST_FIELDS} fields")
+                raise UsageError(f"a form can have at most {MOST_FIELDS} fields")
             return
         if len(self.files) >= MOST_FILES:
-            raise TooLarge(f"a request may have {MOST_FILES:,} files", hint="send the rest in another request")
+            raise TooLarge(f"a request can have at most {MOST_FILES:,} files", hint="send the rest in another request")
         upload_id, file = self._stack.enter_context(self._receiving())
         name = options[b"filename"].decode("utf-8", "replace").replace("%22", '"')  # as browsers write a quote
         self._file = Received(upload_id, name, file)

@@ -1,4 +1,4 @@
-"""Who adds what was uploaded? A thread of a server, one at a time; or any number of `refdesk worker`, on any machine.
+"""Processes uploads: in one thread of a server, or in any number of `refdesk worker` processes on any machine.
 
     waits -> taken under a lease -> added; or waits again, for longer each time; or is parked with the reason
 
@@ -84,7 +84,7 @@ class UploadWorker:
 
         After a failure it begins a new run, and gives back what the one before had taken.
         """
-        said = ""
+        reported = ""
         lost: list[str] = []  # runs whose end could not be written down
         while not self.stopping.is_set():
             self.last_sign = time.monotonic()
@@ -95,19 +95,19 @@ class UploadWorker:
                     self._keep_working(run)
                     lost.remove(run.worker)
             except RefdeskError as error:  # a full disk, a database that restarts; what is there can be asked
-                if error.sentence != said:
-                    logger.warning("uploads cannot be worked on: %s", error.sentence)
-                said = error.sentence
+                if error.sentence != reported:
+                    logger.warning("uploads cannot be processed: %s", error.sentence)
+                reported = error.sentence
                 self.stopping.wait(IDLE_S)
             except Exception:
-                logger.exception("uploads cannot be worked on")
+                logger.exception("uploads cannot be processed")
                 self.stopping.wait(IDLE_S)
 
     def _give_back(self, lost: list[str]) -> None:
         """What runs of this very process had taken when the database went: nobody died, so it does not count."""
         while lost:
-            own = [job for job in self._jobs.all().values() if job.worker == lost[0] and job.status in UNFINISHED]
-            self._jobs.change([replace(job, worker="", attempts=job.attempts - 1) for job in own], lost[0])
+            lost_jobs = [job for job in self._jobs.all().values() if job.worker == lost[0] and job.status in UNFINISHED]
+            self._jobs.change([replace(job, worker="", attempts=job.attempts - 1) for job in lost_jobs], lost[0])
             self._jobs.end(lost[0])
             lost.pop(0)
 

@@ -1,4 +1,4 @@
-"""How is the library used? Volume, waiting, cache, cost, abstentions, failures, accuracy: counted from columns alone.
+"""Usage analytics: volume, latency, cache, cost, refusals, failures, accuracy, counted from columns only.
 
 What is not known (answers older than the columns, models without a price) is counted as unknown, never as nothing.
 """
@@ -68,7 +68,7 @@ def analytics(
 def window(days: int, today: date | None) -> tuple[date, date]:
     """The first and the last day."""
     if not isinstance(days, int) or isinstance(days, bool) or not 1 <= days <= MOST_DAYS:
-        raise UsageError(f"analytics cover 1 to {MOST_DAYS} days, not {days!r}")
+        raise UsageError(f"analytics can cover 1 to {MOST_DAYS} days, not {days!r}")
     last = today or datetime.now(UTC).date()
     return last - timedelta(days=days - 1), last
 

@@ -1,4 +1,4 @@
-"""The cache of answers: the last ones in the process, the others in a table that all processes of a library share."""
+"""The answer cache: recent answers in the process, the others in a table shared by all processes of a library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of a document in SQL: a column of cells packs into numbers, texts and places."""
+"""Stores a document's tables in SQL: each column of cells is packed into numbers, texts and positions."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def _pack(plain: Any, *arrays: NDArray[Any]) -> bytes:
     Of an array whose numbers rise by the same step, as those of rows do, the JSON says all there is.
     """
     steps = [_step(array) for array in arrays]
-    said = orjson.dumps([plain, len(arrays[0]), steps], default=list)
+    head = orjson.dumps([plain, len(arrays[0]), steps], default=list)
     written = [
         array.astype(array.dtype.newbyteorder("<")).tobytes()
         for array, step in zip(arrays, steps, strict=True)
         if step is None
     ]
-    return zlib.compress(b"".join([len(said).to_bytes(4, "big"), said, *written]), LEVEL)
+    return zlib.compress(b"".join([len(head).to_bytes(4, "big"), head, *written]), LEVEL)
 
 
 def _unpack(packed: bytes, *kinds: str) -> tuple[Any, list[NDArray[Any]]]:
@@ -95,7 +95,7 @@ def insert_tables(connection: Connection, document_key: int, found: Sequence[Sto
         values = {name: getattr(table, name) for name in PLAIN}
         heads = orjson.dumps([[head.path, *head.measure] for head in table.heads])
         (table_id,) = _TABLE.run(connection, document_key=document_key, heads=heads, **values).fetchone()
-        rows += [{"table_id": table_id, "column": n} | pack_column(one) for n, one in enumerate(table.columns)]
+        rows += [{"table_id": table_id, "column": n} | pack_column(column) for n, column in enumerate(table.columns)]
     _COLUMN.run_many(connection, rows)
 
 

@@ -1,4 +1,4 @@
-"""How does a library get from one database into another? Row by row, in order of their keys, compared afterwards.
+"""Copies a library from one database to another, row by row in key order, and compares them afterwards.
 
     SQLite -> PostgreSQL, PostgreSQL -> SQLite, PostgreSQL -> PostgreSQL
 
@@ -73,7 +73,7 @@ def check_copied(engine: Engine) -> None:
     with engine.connect() as connection:
         if state_text(connection, COPYING):
             raise LibraryDamaged(
-                "a library is being copied into this database, or was and did not get to the end",
+                "a library is being copied into this database, or a copy was interrupted",
                 hint="run the same `refdesk migrate` again",
             )
 
@@ -88,9 +88,7 @@ def _begin(reading: Connection, target: Engine) -> None:
     with changes(target, "library") as writing:
         known = state_text(writing, COPYING)
         if not known and (state_text(writing, "generation") or _count(writing, documents)):
-            raise UsageError(
-                "there is a library at the target already", hint="name an empty database, or a folder that is not there"
-            )
+            raise UsageError("the target already contains a library", hint="choose an empty database or a new folder")
         if known and known != mark:
             for table in reversed(_tables()):
                 writing.execute(delete(table))
@@ -127,7 +125,9 @@ def _batches(connection: Connection, table: Table, after: Any = None) -> Iterato
         if not rows:
             return
         after = tuple(rows[-1][key.key] for key in keys)
-        yield [{name: storable(one) if isinstance(one, str) else one for name, one in row.items()} for row in rows]
+        yield [
+            {name: storable(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows
+        ]
 
 
 def _compared(reading: Connection, target: Engine) -> Copied:

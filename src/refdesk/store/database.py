@@ -1,4 +1,4 @@
-"""Opens the database: one engine per library, SQLite in WAL mode or PostgreSQL, migrated when it is older."""
+"""Opens the database: one engine per library, SQLite in WAL mode or PostgreSQL, migrated if it is older."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ from refdesk.store.postgres import (
 from refdesk.store.schema import chunks, entities, images, metadata, state
 
 ADVICE = (
-    "restore a backup with `refdesk restore FILE --replace`; `refdesk reindex` cannot help, it reads the database; "
-    "to begin anew, move the folder away first"
+    "restore a backup with `refdesk restore FILE --replace`; `refdesk reindex` cannot help, as it reads the database; "
+    "to start over, move the folder away first"
 )
 
 
@@ -161,7 +161,7 @@ def _open_to_read(path: Path) -> Engine | None:
     engine = _engine(path, connect)
     try:
         if _is_current(engine):
-            logger.warning("%s is open for reading only: its disk is full or cannot be written", path.parent)
+            logger.warning("%s is read-only: its disk is full or not writable", path.parent)
             return engine
     except DatabaseError:
         pass
@@ -237,21 +237,21 @@ def explain_sql(error: DatabaseError, folder: Path) -> LibraryError:
     """What went wrong in the database of a library's folder."""
     if not isinstance(error, OperationalError):
         return LibraryDamaged(f"the database in {folder} is damaged: {error.orig}")
-    said = str(error.orig)
+    message = str(error.orig)
     # SQLite says "full" of a full disk; a quota or a limit on the size of a file is a failed write to it.
     full = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
     code = getattr(error.orig, "sqlite_errorcode", 0)
-    if "disk is full" in said or code in full or (_cannot_be_written(error) and _is_full(folder)):
+    if "disk is full" in message or code in full or (_cannot_be_written(error) and _is_full(folder)):
         return DiskFull(f"the disk that holds {folder} is full")
     if code & 0xFF == sqlite3.SQLITE_READONLY:
         return LibraryError(
-            f"the library {folder} cannot be written", hint="check the rights of the folder and its disk"
+            f"the library {folder} cannot be written", hint="check the disk and the permissions of the folder"
         )
-    if "disk I/O error" in said:
-        return LibraryError(f"the disk that holds {folder} failed: {said}", hint="it may be full or failing")
-    if "locked" in said:
+    if "disk I/O error" in message:
+        return LibraryError(f"the disk that holds {folder} failed: {message}", hint="it may be full or failing")
+    if "locked" in message:
         return LibraryBusy("the database is locked by another program")
-    return LibraryError(f"the database refused: {said}", hint="run `refdesk doctor`")
+    return LibraryError(f"the database refused: {message}", hint="run `refdesk doctor`")
 
 
 def copy_database(engine: Engine, copy: Path) -> None:
@@ -359,7 +359,7 @@ def _migrate_in(connection: Connection, version: str | None, where: str) -> None
     if version is not None and version < FIRST:
         raise LibraryError(
             f"the library {where} was written by a Refdesk before 0.1.0 (schema {version})",
-            hint="make a new library and add the documents to it",
+            hint="create a new library and add the documents to it",
         )
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
@@ -385,7 +385,9 @@ def _explained(error: Exception, path: Path) -> LibraryError:
         or (_cannot_be_written(error) and _is_full(path.parent))
     ):
         return DiskFull(f"the disk that holds {path.parent} is full")
-    return LibraryError(f"the database {path} does not open: {cause}", hint="check the folder, its rights and the disk")
+    return LibraryError(
+        f"the database {path} does not open: {cause}", hint="check the folder, its permissions and the disk"
+    )
 
 
 # A connection of its own for every thread that reads SQLite, closed when the thread ends; PostgreSQL has a pool.
@@ -408,14 +410,14 @@ class OwnConnections:
         self._closers: list[weakref.finalize[..., _ThreadConnection]] = []
 
     def get(self) -> PoolProxiedConnection:
-        held: _ThreadConnection | None = getattr(self._per_thread, "held", None)
-        if held is None:
-            held = self._per_thread.held = _ThreadConnection(self._connect())
-            closer = weakref.finalize(held, held.connection.close)
+        per_thread: _ThreadConnection | None = getattr(self._per_thread, "held", None)
+        if per_thread is None:
+            per_thread = self._per_thread.held = _ThreadConnection(self._connect())
+            closer = weakref.finalize(per_thread, per_thread.connection.close)
             closer.atexit = False
             with self._lock:
                 self._closers = [closer for closer in self._closers if closer.alive] + [closer]
-        return held.connection
+        return per_thread.connection
 
     def rows(self, statement: str, values: Any = ()) -> list[Any]:
         cursor = self.get().cursor()
@@ -580,7 +582,7 @@ class BackgroundWriter:
 
     def _lose(self, count: int, why: str) -> None:
         if not self.lost:
-            logger.warning("answers and their traces cannot be written down: %s", why)
+            logger.warning("answers and their traces cannot be saved: %s", why)
         self.lost += count
         self.error = why
 

@@ -1,4 +1,4 @@
-"""Reads the library's truth from SQL: documents, pages, chunks, vectors; and keeps the tables of documents."""
+"""Reads documents, pages, chunks and vectors from SQL, and stores the tables of documents."""
 
 from __future__ import annotations
 
@@ -135,8 +135,8 @@ class SqlDocuments:
     def check(self) -> LibraryState:
         if file_of(self.engine) != self._file:
             raise LibraryDamaged(
-                f"the library {self.engine.url.database} is not the one any more that was opened",
-                hint="put it back in its place, or start Refdesk anew",
+                f"the library {self.engine.url.database} was replaced while it was open",
+                hint="move it back, or restart Refdesk",
             )
         return self.state()
 
@@ -449,8 +449,8 @@ def _chunk_conditions(scope: Scope) -> Iterable[Any]:
 def _metadata_holds(packed: str, scope: Scope) -> bool:
     if not scope.metadata:
         return True
-    held = orjson.loads(packed)
-    return all(held.get(name) == value for name, value in scope.metadata)
+    metadata = orjson.loads(packed)
+    return all(metadata.get(name) == value for name, value in scope.metadata)
 
 
 def _has_metadata(document: Document, scope: Scope) -> bool:
@@ -551,8 +551,8 @@ class SqlTables:
         for table_id, number, *packed in self._documents.quick_in(_CELLS, missing):
             columns[table_id][number] = unpack_column(*packed)
         loaded = {
-            table_id: replace(missing[table_id], columns=tuple(own[number] for number in sorted(own)))
-            for table_id, own in columns.items()
+            table_id: replace(missing[table_id], columns=tuple(by_number[number] for number in sorted(by_number)))
+            for table_id, by_number in columns.items()
         }
         known.update(
             (stored_table.id, stored_table) for stored_table in loaded.values() if stored_table.cell_count <= MOST_CELLS

@@ -1,4 +1,4 @@
-"""Which chunks name an entity, and what is said of two? Read from SQL, and in memory; rows go with their chunks."""
+"""The entity graph, in SQL and in memory: which chunks mention an entity, and how two entities are related."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def pack_entities(chunk: Chunk, chunk_id: int) -> list[dict[str, Any]]:
 
 def pack_relations(chunk: Chunk, chunk_id: int) -> list[dict[str, Any]]:
     return [
-        one._asdict()
+        relation._asdict()
         | {"chunk_id": chunk_id, "place": place}
-        | {"subject_key": entity_key(one.subject), "object_key": entity_key(one.object)}
-        for place, one in enumerate(stated(chunk))
+        | {"subject_key": entity_key(relation.subject), "object_key": entity_key(relation.object)}
+        for place, relation in enumerate(stated(chunk))
     ]
 
 
@@ -110,7 +110,7 @@ class SqlGraph:
         if not (scope.metadata or scope.kinds or scope.pages):
             return found
         allowed = set(self._documents.chunk_ids(scope).tolist())
-        return [one for one in found if one.chunk_id in allowed]
+        return [mention for mention in found if mention.chunk_id in allowed]
 
 
 class MemoryGraph:
@@ -134,16 +134,18 @@ class MemoryGraph:
     def beginning(self, key: str, scope: Scope, most: int) -> list[tuple[str, str, int]]:
         found: dict[str, list[str]] = {}
         for chunk in self._chunks(scope):
-            for one, name in names_of(chunk).items():
-                if one.startswith(key):
-                    found.setdefault(one, []).append(name)
-        counted = [(one, min(names), len(names)) for one, names in found.items()]
-        return sorted(counted, key=lambda one: (-one[2], one[0]))[:most]
+            for entity, name in names_of(chunk).items():
+                if entity.startswith(key):
+                    found.setdefault(entity, []).append(name)
+        counted = [(entity, min(names), len(names)) for entity, names in found.items()]
+        return sorted(counted, key=lambda counted_name: (-counted_name[2], counted_name[0]))[:most]
 
     def relations(self, keys: Collection[str], scope: Scope, most: int) -> list[Relation]:
         wanted = {key for key in keys if key}
         every = [relation for chunk in self._chunks(scope) for relation in stated(chunk)]
-        return [one for one in every if {entity_key(one.subject), entity_key(one.object)} & wanted][:most]
+        return [relation for relation in every if {entity_key(relation.subject), entity_key(relation.object)} & wanted][
+            :most
+        ]
 
     def _chunks(self, scope: Scope) -> list[Chunk]:
         allowed = set(np.asarray(self._documents.chunk_ids(scope)).tolist())

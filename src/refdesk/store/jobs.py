@@ -1,4 +1,4 @@
-"""What is to be added, and by whom? One table of jobs that every process of a library sees, and the same in memory.
+"""The job queue: one table of jobs visible to every process of a library, and the same in memory.
 
     submit -> pending, free -> taken by a run -> processing -> ready, or failed with the reason; or cancelled
 
@@ -216,9 +216,13 @@ class SqlJobs:
         if not changed:
             return []
         with self._changing() as connection:
-            own = select(table.c.id).where(table.c.worker == worker, table.c.status != "cancelled").with_for_update()
+            own_jobs = (
+                select(table.c.id).where(table.c.worker == worker, table.c.status != "cancelled").with_for_update()
+            )
             ids = _portions([job.id for job in changed])
-            left = {scalar for some in ids for scalar in connection.execute(own.where(table.c.id.in_(some))).scalars()}
+            left = {
+                scalar for some in ids for scalar in connection.execute(own_jobs.where(table.c.id.in_(some))).scalars()
+            }
             changed = [job for job in changed if job.id in left]
             _write(connection, changed)
         return changed
@@ -478,14 +482,16 @@ class Maintenance:
         yield Finding(
             "tables",
             state.has_tables,
-            "kept as cells" if state.has_tables else "some documents were added by an earlier version, which kept none",
+            "stored as cells"
+            if state.has_tables
+            else "some documents were added by an earlier version that stored none",
             "run `refdesk reindex`",
         )
         is_current = content.has_current_terms
         yield Finding(
             "BM25 terms",
             is_current,
-            "made as this version makes them" if is_current else "made by an earlier version, which finds less",
+            "up to date" if is_current else "made by an earlier version; search finds less",
             "run `refdesk reindex`",
         )
         yield Finding(
@@ -514,7 +520,7 @@ def _finding(title: str, damaged: Sequence[Damage], advice: str) -> Finding:
     sentences = [f"{name.name} is {name.what}" for name in damaged[:_NAMED]]
     if len(damaged) > _NAMED:
         sentences.append(f"{len(damaged) - _NAMED} more")
-    return Finding(title, not damaged, "; ".join(sentences) or "all there and unaltered", advice)
+    return Finding(title, not damaged, "; ".join(sentences) or "all present and unchanged", advice)
 
 
 def _batches(items: Iterator[_T], size: int) -> Iterator[list[_T]]:

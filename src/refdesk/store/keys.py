@@ -1,4 +1,4 @@
-"""Keys in SQL: who may come in. A secret is shown once; what is stored cannot be turned back into it."""
+"""Access keys in SQL. A secret is shown once; only its hash is stored."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class StoredKeys(ABC):
     def add(self, name: str, role: KeyRole, collections: Sequence[str] | None) -> tuple[Key, str]:
         name, secret = checked_name(name), new_secret()
         key = Key(uuid.uuid4().hex[:16], name, role, _sorted(collections), now())
-        with self._changing() as held:
-            _check_free(held, name)
-            held[key.id] = (digest_of(secret), key)
+        with self._changing() as keys_by_id:
+            _check_free(keys_by_id, name)
+            keys_by_id[key.id] = (digest_of(secret), key)
         return key, secret
 
     def list(self) -> list[Key]:
@@ -72,24 +72,24 @@ class StoredKeys(ABC):
         every_collection: bool = False,
         keep_owner: bool = False,
     ) -> Key:
-        with self._changing() as held:
-            digest, before = _found(held, name_or_id)
+        with self._changing() as keys_by_id:
+            digest, before = _found(keys_by_id, name_or_id)
             after = replace(before, name=before.name if name is None else checked_name(name), role=role or before.role)
             if every_collection or collections is not None:
                 after = replace(after, collections=None if every_collection else _sorted(collections))
             if after.name != before.name:
-                _check_free(held, after.name)
-            held[before.id] = (digest, after)
+                _check_free(keys_by_id, after.name)
+            keys_by_id[before.id] = (digest, after)
             if keep_owner and before.is_owner:
-                _check_owner_left(held, before)
+                _check_owner_left(keys_by_id, before)
         return after
 
     def revoke(self, name_or_id: str, *, keep_owner: bool = False) -> Key:
-        with self._changing() as held:
-            _, gone = _found(held, name_or_id)
-            del held[gone.id]
+        with self._changing() as keys_by_id:
+            _, gone = _found(keys_by_id, name_or_id)
+            del keys_by_id[gone.id]
             if keep_owner and gone.is_owner:
-                _check_owner_left(held, gone)
+                _check_owner_left(keys_by_id, gone)
         return gone
 
     def exist(self) -> bool:
@@ -180,9 +180,9 @@ class MemoryKeys(StoredKeys):
 
     @contextmanager
     def _changing(self) -> Iterator[Held]:
-        held = dict(self._held)
-        yield held
-        self._held = held
+        keys_by_id = dict(self._held)
+        yield keys_by_id
+        self._held = keys_by_id
 
     def _with_digest(self, digest: str) -> Iterable[tuple[str, Key]]:
         return list(self._held.values())
@@ -196,25 +196,25 @@ def _sorted(collections: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if collections is None else tuple(sorted(set(collections)))
 
 
-def _found(held: Held, name_or_id: str) -> tuple[str, Key]:
-    for digest, key in held.values():
+def _found(keys_by_id: Held, name_or_id: str) -> tuple[str, Key]:
+    for digest, key in keys_by_id.values():
         if storable(name_or_id) in (key.name, key.id):
             return digest, key
     raise NotFound(f"there is no key '{name_or_id}'", hint="`refdesk keys list` shows what there is")
 
 
-def _check_free(held: Held, name: str) -> None:
+def _check_free(keys_by_id: Held, name: str) -> None:
     """No other key may be called so, nor have it as its id: either names a key."""
-    if any(name in (key.name, key.id) for _, key in held.values()):
-        raise UsageError(f"there is a key '{name}' already", hint="revoke it first, or take another name")
+    if any(name in (key.name, key.id) for _, key in keys_by_id.values()):
+        raise UsageError(f"there is already a key '{name}'", hint="revoke it first, or choose another name")
 
 
-def _check_owner_left(held: Held, changed: Key) -> None:
+def _check_owner_left(keys_by_id: Held, changed: Key) -> None:
     """There are no keys, or one of them may change keys."""
-    if held and not any(key.is_owner for _, key in held.values()):
+    if keys_by_id and not any(key.is_owner for _, key in keys_by_id.values()):
         raise UsageError(
-            f"'{changed.name}' is the last key that may change keys and settings",
-            hint="make another admin of every collection first, or use the command line of the server",
+            f"'{changed.name}' is the last key that can change keys and settings",
+            hint="create another admin key for all collections first, or use the command line on the server",
         )
 
 
@@ -243,7 +243,7 @@ def _key(row: Any) -> Key:
 def checked_name(name: str) -> str:
     wanted = storable(name).strip() if isinstance(name, str) else ""
     if not wanted or len(wanted) > LONGEST_NAME or not wanted.isprintable():
-        raise UsageError(f"a key's name has 1 to {LONGEST_NAME} characters, none of them invisible")
+        raise UsageError(f"a key name must have 1 to {LONGEST_NAME} visible characters")
     return wanted
 
 

@@ -1,4 +1,4 @@
-"""Documents, chunks and their writer in memory: plain, for one process. What a store is held to, and tests run on."""
+"""Documents, chunks and their writer in memory, for one process: the reference for other stores, used in tests."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class _Row:
 
 
 _SORTS: dict[str, Callable[[Document], tuple[object, ...]]] = {
-    "place": lambda one: (one.collection, one.name),
-    "name": lambda one: (one.name.lower(), one.collection),
-    "size": lambda one: (one.size, one.name.lower()),
-    "pages": lambda one: (one.page_count, one.name.lower()),
-    "added": lambda one: (one.created_at, one.name.lower()),
-    "changed": lambda one: (one.updated_at, one.name.lower()),
-    "status": lambda one: (one.status, one.name.lower()),
+    "place": lambda document: (document.collection, document.name),
+    "name": lambda document: (document.name.lower(), document.collection),
+    "size": lambda document: (document.size, document.name.lower()),
+    "pages": lambda document: (document.page_count, document.name.lower()),
+    "added": lambda document: (document.created_at, document.name.lower()),
+    "changed": lambda document: (document.updated_at, document.name.lower()),
+    "status": lambda document: (document.status, document.name.lower()),
 }
 
 
@@ -124,7 +124,9 @@ class MemoryDocuments:
         return None
 
     def text_named(self, collection: str, name: str) -> Document | None:
-        return self._first(lambda one: (one.collection, one.source, one.name) == (collection, "", name))
+        return self._first(
+            lambda document: (document.collection, document.source, document.name) == (collection, "", name)
+        )
 
     def with_content(self, collection: str, content_hash: str) -> Document | None:
         wanted = (collection, content_hash, "ready")
@@ -135,11 +137,13 @@ class MemoryDocuments:
         )
 
     def from_source(self, source: str) -> Document | None:
-        return self._first(lambda one: one.source == source)
+        return self._first(lambda document: document.source == source)
 
     def upload_named(self, collection: str, name: str) -> Document | None:
         return self._first(
-            lambda one: (one.collection, one.name) == (collection, name) and one.source.startswith("upload:")
+            lambda document: (
+                (document.collection, document.name) == (collection, name) and document.source.startswith("upload:")
+            )
         )
 
     def children(self, parent_id: str) -> list[Document]:
@@ -208,7 +212,7 @@ class MemoryDocuments:
         return np.array(ids, dtype=np.int64)
 
     def vectors_after(self, space: str, after: int, dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        found = sorted((i, one.vector) for i, one in self._embedded(space).items() if i > after)
+        found = sorted((i, embedded.vector) for i, embedded in self._embedded(space).items() if i > after)
         matrix = np.array([vector for _, vector in found], dtype=np.float16).reshape(-1, dimensions)
         return np.array([i for i, _ in found], dtype=np.int64), matrix.astype(np.float32)
 
@@ -243,9 +247,9 @@ class MemoryDocuments:
 
     def _embedded(self, space: str) -> dict[int, Embedded]:
         return {
-            chunk.id: one
+            chunk.id: embedded
             for row in self.rows.values()
-            for chunk, one in zip(row.chunks, row.vectors.get(space, ()), strict=False)
+            for chunk, embedded in zip(row.chunks, row.vectors.get(space, ()), strict=False)
         }
 
 
@@ -270,7 +274,9 @@ class MemoryTables:
             table
             for document_id in dict.fromkeys(place[0] for place in places)
             for table in self.of_document(document_id)
-            if any(one == document_id and table.start < end and table.end > start for one, start, end in places)
+            if any(
+                wanted_id == document_id and table.start < end and table.end > start for wanted_id, start, end in places
+            )
         ]
 
     def with_cells(self, found: Sequence[StoredTable], most: int | None = MOST_CELLS) -> list[StoredTable]:
@@ -398,14 +404,14 @@ class MemoryWriter:
 
     def _keep_tables(self, row: _Row, tables: Sequence[StoredTable]) -> None:
         first = self._documents.next_table
-        row.tables = [replace(one, id=first + at, document_id=row.document.id) for at, one in enumerate(tables)]
+        row.tables = [replace(table, id=first + at, document_id=row.document.id) for at, table in enumerate(tables)]
         self._documents.next_table += len(row.tables)
 
     def _number(self, row: _Row, chunks: Sequence[Chunk]) -> None:
         """New ids for its chunks: whoever holds old ones does not find them."""
         gone = [(chunk.id, chunk.id) for chunk in row.chunks]
         document, first = row.document, self._documents.next_chunk
-        row.chunks = [replace(one, id=first + place, document_id=document.id) for place, one in enumerate(chunks)]
+        row.chunks = [replace(chunk, id=first + place, document_id=document.id) for place, chunk in enumerate(chunks)]
         self._documents.next_chunk += len(chunks)
         self._index.write(lexical_entries(document, row.chunks, first), gone)
 
@@ -425,7 +431,9 @@ class MemoryWriter:
         with self.locked():
             rows = [self._documents.rows.get(document.id) for document in found]
             there = [
-                row for row, one in zip(rows, found, strict=True) if row and row.document.collection == one.collection
+                row
+                for row, before in zip(rows, found, strict=True)
+                if row and row.document.collection == before.collection
             ]
             went = [gone for row in there if row.document.id in self._documents.rows for gone in self._remove(row)]
             self._changed()
@@ -433,9 +441,9 @@ class MemoryWriter:
 
     def _remove(self, row: _Row) -> list[Document]:
         gone = [member.document for member in self._family(row)]
-        for one in self._family(row):
-            self._index.write((), [(chunk.id, chunk.id) for chunk in one.chunks])
-            del self._documents.rows[one.document.id]
+        for member in self._family(row):
+            self._index.write((), [(chunk.id, chunk.id) for chunk in member.chunks])
+            del self._documents.rows[member.document.id]
         return gone
 
     def rename(self, document: Document, name: str) -> Document:
@@ -451,35 +459,37 @@ class MemoryWriter:
         with self.locked():
             wanted = {move.document_id: move for move in moves}
             going = [(self._at(move.document_id, move.origin), move) for move in moves]
-            going = [(row, one) for row, one in going if not self._goes_with_another(row, wanted)]
+            going = [(row, move) for row, move in going if not self._goes_with_another(row, wanted)]
             going = [
-                (row, one)
-                for row, one in going
-                if (row.document.collection, row.document.name) != (one.collection, one.name or row.document.name)
+                (row, move)
+                for row, move in going
+                if (row.document.collection, row.document.name) != (move.collection, move.name or row.document.name)
             ]
             leaving = [row for row, _ in going]
             taken: dict[tuple[str, str], str] = {}
-            for row, one in going:
+            for row, move in going:
                 self._check_finished(self._family(row))
-                self._check_place(row, one.collection, one.name or row.document.name, leaving)
-                for mark in (one.name or row.document.name, f"/{row.document.source}"):
-                    origin = taken.setdefault((one.collection, mark), row.document.collection)
+                self._check_place(row, move.collection, move.name or row.document.name, leaving)
+                for mark in (move.name or row.document.name, f"/{row.document.source}"):
+                    origin = taken.setdefault((move.collection, mark), row.document.collection)
                     if mark != "/" and origin != row.document.collection:
-                        raise _is_taken(one.collection, one.name or row.document.name)
-            for row, one in going:
-                row.document = replace(row.document, name=one.name or row.document.name)
+                        raise _is_taken(move.collection, move.name or row.document.name)
+            for row, move in going:
+                row.document = replace(row.document, name=move.name or row.document.name)
                 for relative in self._family(row):
                     first = relative.added_to or relative.document.collection
-                    relative.added_to = "" if first == one.collection else first
-                    relative.document = replace(relative.document, collection=one.collection, updated_at=now())
+                    relative.added_to = "" if first == move.collection else first
+                    relative.document = replace(relative.document, collection=move.collection, updated_at=now())
                     self._number(relative, relative.chunks)
             self._changed()
             return [self._documents.rows[move.document_id].document for move in moves]
 
     def put_vectors(self, space: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
-        new = {chunk.id: one for chunk, one in zip(chunks, embedded, strict=True)}
+        new = {chunk.id: vector for chunk, vector in zip(chunks, embedded, strict=True)}
         for row in self._documents.rows.values():
-            known = {chunk.id: one for chunk, one in zip(row.chunks, row.vectors.get(space, ()), strict=False)} | new
+            known = {
+                chunk.id: vector for chunk, vector in zip(row.chunks, row.vectors.get(space, ()), strict=False)
+            } | new
             if row.chunks and row.chunks[-1].id in known:
                 row.vectors[space] = [known[chunk.id] for chunk in row.chunks]
 
@@ -523,11 +533,11 @@ class MemoryWriter:
         if document.id:
             return self._documents.rows.get(document.id)
 
-        def mark(one: Document) -> tuple[str | None, ...]:
+        def mark(other: Document) -> tuple[str | None, ...]:
             if document.parent_id is not None:
-                return one.parent_id, one.name
-            place = (one.parent_id, one.collection, one.source)
-            return place if document.source else (*place, one.name)
+                return other.parent_id, other.name
+            place = (other.parent_id, other.collection, other.source)
+            return place if document.source else (*place, other.name)
 
         return next((row for row in self._documents.rows.values() if mark(row.document) == mark(document)), None)
 
@@ -559,7 +569,7 @@ class MemoryWriter:
     def _check_place(self, row: _Row, collection: str, name: str, leaving: Sequence[_Row]) -> None:
         document = row.document
         if document.parent_id is not None and collection != document.collection:
-            raise UsageError(f"'{document.name}' is attached to another document", hint="move that one")
+            raise UsageError(f"'{document.name}' is attached to another document", hint="move that document instead")
         for other in self._documents.rows.values():
             there = other.document
             if other in (row, *leaving) or there.parent_id is not None or there.collection != collection:
@@ -567,7 +577,7 @@ class MemoryWriter:
             if there.name == name:
                 raise _is_taken(collection, name)
             if there.source and there.source == document.source:
-                problem = f"the file of '{document.name}' is in '{collection}' already, as '{there.name}'"
+                problem = f"the file of '{document.name}' is already in '{collection}', as '{there.name}'"
                 raise UsageError(problem, hint="remove one of the two")
 
 
@@ -581,4 +591,4 @@ def _words(geometry: Geometry | None, page: int) -> Geometry | None:
 
 
 def _is_taken(collection: str, name: str) -> UsageError:
-    return UsageError(f"there is a document '{name}' in '{collection}' already", hint="take another name for one")
+    return UsageError(f"there is already a document '{name}' in '{collection}'", hint="rename one of them")

@@ -1,4 +1,4 @@
-"""Conversations, answers, feedback, keys, sign-ins, settings and the cache in memory: plain, for one process."""
+"""Conversations, answers, feedback, keys, sign-ins, settings and the cache in memory, for one process."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class MemoryConversations:
     def create(self, conversation_id: str = "", *, title: str = "", owner: str = "") -> str:
         made = checked_id(conversation_id) if conversation_id else uuid.uuid4().hex
         if made in self._talks:
-            raise UsageError(f"there is a conversation '{made}' already")
+            raise UsageError(f"there is already a conversation '{made}'")
         self._talks[made] = _Talk(Conversation(made, title_of(title), owner, 0, now(), now()))
         return made
 
@@ -106,7 +106,7 @@ class MemoryConversations:
 
     def rename(self, conversation_id: str, title: str, *, owner: str | None = None) -> None:
         if not title.strip():
-            raise UsageError("a title needs a word")
+            raise UsageError("the title is empty")
         talk = self._known(conversation_id, owner)
         talk.conversation = replace(talk.conversation, title=title_of(title))
 
@@ -208,7 +208,7 @@ class MemoryAnswers:
         gone = [name for name, row in self._rows.items() if goes(row)]
         for name in gone:
             del self._rows[name]
-        self.feedback = {key: one for key, one in self.feedback.items() if key[0] not in gone}
+        self.feedback = {key: feedback for key, feedback in self.feedback.items() if key[0] not in gone}
         return len(gone)
 
     def analytics(
@@ -226,11 +226,11 @@ class MemoryAnswers:
             tally.count(tuple((row | packed)[name] for name in COLUMNS))
         verdicts: dict[str, int] = defaultdict(int)
         placed: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        for (name, _), one in self.feedback.items():
+        for (name, _), feedback in self.feedback.items():
             if name in seen:
-                verdicts[one.verdict] += 1
+                verdicts[feedback.verdict] += 1
                 for collection in seen[name]["collections"]:
-                    placed[collection][one.verdict] += 1
+                    placed[collection][feedback.verdict] += 1
         return tally.to_dict() | {"feedback": accuracy(verdicts, placed)}
 
 
@@ -255,9 +255,9 @@ class MemoryFeedback:
     def of(self, answer_id: str, *, caller: Caller | None = None) -> list[Feedback]:
         if caller is not None:
             self._check(answer_id, caller)
-        own = None if caller is None or caller.owner is None else caller.id
+        owner = None if caller is None or caller.owner is None else caller.id
         found = [feedback for feedback in self._answers.feedback.values() if feedback.answer_id == answer_id]
-        return [feedback for feedback in found if own in (None, feedback.owner)][::-1]
+        return [feedback for feedback in found if owner in (None, feedback.owner)][::-1]
 
     def _check(self, answer_id: str, caller: Caller) -> None:
         if not self._answers.is_seen(answer_id, owner=caller.owner, access=caller.access):
@@ -307,11 +307,11 @@ class MemoryCache:
         since = self._clock() - self._settings().cache_ttl_s
         entries = list(self._namespaces.get(namespace, {}).items())[-self._settings().cache_max_entries :]
         near = [
-            (question, float(np.vecdot(one.vector.astype(np.float16).astype(np.float32), vector)), one.answer)
-            for question, one in entries
-            if one.vector is not None and one.created_at >= since
+            (question, float(np.vecdot(entry.vector.astype(np.float16).astype(np.float32), vector)), entry.answer)
+            for question, entry in entries
+            if entry.vector is not None and entry.created_at >= since
         ]
-        return sorted(near, key=lambda one: -one[1])[:k]
+        return sorted(near, key=lambda found: -found[1])[:k]
 
     def put(self, namespace: str, question: str, vector: NDArray[np.float32] | None, answer: bytes) -> None:
         generation = _generation(namespace)

@@ -1,4 +1,4 @@
-"""What is PostgreSQL's own? Opening it, reading through a pool, one writer among many machines, its errors in words.
+"""PostgreSQL specifics: opening it, reading through a pool, one writer among many machines, error messages.
 
 All that differs between SQLite and PostgreSQL stands here and in `database.py`; statements are written for both.
 """
@@ -42,15 +42,17 @@ def parsed_url(url: str) -> URL:
         found = make_url(url)
     except ArgumentError:
         raise UsageError(
-            "REFDESK_DATABASE_URL is not an address", hint="give it as postgresql://user:password@host/database"
+            "REFDESK_DATABASE_URL is not a valid address", hint="give it as postgresql://user:password@host/database"
         ) from None
     if found.drivername.partition("+")[0] not in SCHEMES:
         raise UsageError(
-            f"a library cannot be kept in '{found.drivername}'",
-            hint="REFDESK_DATABASE_URL begins with postgresql://; without it a library is kept in its folder",
+            f"'{found.drivername}' databases are not supported",
+            hint="use postgresql://, or unset REFDESK_DATABASE_URL to keep the library in its folder",
         )
     if not found.database:
-        raise UsageError("REFDESK_DATABASE_URL names no database", hint="end it in /NAME of one that exists")
+        raise UsageError(
+            "REFDESK_DATABASE_URL names no database", hint="end it with the name of an existing database: /NAME"
+        )
     return found.set(drivername="postgresql+psycopg")
 
 
@@ -182,9 +184,9 @@ class ServerLock:
     def _locked(self, timeout: float) -> bool:
         base = self._engine.dialect.loaded_dbapi.Error
         try:
-            held = self._engine.raw_connection()
-            held.driver_connection.autocommit = True  # type: ignore[union-attr]
-            self._held, cursor = held, held.cursor()
+            connection = self._engine.raw_connection()
+            connection.driver_connection.autocommit = True  # type: ignore[union-attr]
+            self._held, cursor = connection, connection.cursor()
             if timeout > 0:
                 cursor.execute(f"SET lock_timeout = {int(timeout * 1000)}")
                 cursor.execute(f"SELECT pg_advisory_lock({_WRITER})")
@@ -213,45 +215,43 @@ class ServerLock:
 
     def _let_go(self, error: BaseException | None = None) -> None:
         """Gives the connection back to the pool, or ends it with the lock that it may hold."""
-        held, self._held = self._held, None
-        if held is not None and error is not None:
-            held.invalidate(error)
-        elif held is not None:
-            held.driver_connection.autocommit = False  # type: ignore[union-attr]
-        if held is not None:
-            held.close()
+        connection, self._held = self._held, None
+        if connection is not None and error is not None:
+            connection.invalidate(error)
+        elif connection is not None:
+            connection.driver_connection.autocommit = False  # type: ignore[union-attr]
+        if connection is not None:
+            connection.close()
 
 
 def explain_server(error: DBAPIError, url: URL) -> LibraryError:
     """What went wrong in PostgreSQL, in words; never with the password, nor with what was written."""
     where = _place(url)
     state = getattr(error.orig, "sqlstate", None) or ""
-    said = _said(error)
+    message = _said(error)
     if state in _FULL:
         return DiskFull(f"the disk or the memory of the database {where} is full")
     if state in _TIMED_OUT:
-        return LibraryBusy(
-            f"the database {where} took too long", hint="try again; REFDESK_DATABASE_TIMEOUT_S is its limit"
-        )
+        return LibraryBusy(f"the database {where} took too long", hint="try again, or raise REFDESK_DATABASE_TIMEOUT_S")
     if (
-        state.startswith("28") or "authentication failed" in said or 'FATAL: role "' in said
+        state.startswith("28") or "authentication failed" in message or 'FATAL: role "' in message
     ):  # without a state when it comes at connecting
-        return LibraryError(f"the database {where} lets this user not in: {said}", hint="check REFDESK_DATABASE_URL")
-    if state == "3D000" or ('database "' in said and said.endswith("does not exist")):
+        return LibraryError(f"the database {where} refused this user: {message}", hint="check REFDESK_DATABASE_URL")
+    if state == "3D000" or ('database "' in message and message.endswith("does not exist")):
         return LibraryError(f"there is no database {where}", hint="create it, or correct REFDESK_DATABASE_URL")
     if state == "25006":
-        return LibraryError(f"the database {where} is open for reading only", hint="name the primary, not a replica")
+        return LibraryError(f"the database {where} is read-only", hint="use the primary, not a replica")
     if (
         state in _ENDED
         or state.startswith("08")
         or (isinstance(error, OperationalError | InterfaceError) and not state)
     ):
         found = LibraryError(
-            f"the database {where} cannot be reached: {said}", hint="start it, or try again in a moment"
+            f"the database {where} cannot be reached: {message}", hint="start it, or try again in a moment"
         )
         found.retryable = True
         return found
-    return LibraryError(f"the database {where} refused: {said}", hint="run `refdesk doctor`")
+    return LibraryError(f"the database {where} refused: {message}", hint="run `refdesk doctor`")
 
 
 def _said(error: DBAPIError) -> str:

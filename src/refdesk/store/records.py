@@ -1,4 +1,4 @@
-"""What is kept beside the documents? Answers and their traces, feedback, conversations, and a library's own settings.
+"""Records other than documents: answers and their traces, feedback, conversations, and the library's settings.
 
 Answers are written in the background, so that none waits for the disk. Settings are changed while programs run, and
 seen by each of them at its next question.
@@ -163,11 +163,11 @@ class SqlAnswers:
 
 
 def _measured(measured: Measured) -> dict[str, Any]:
-    own = {name: getattr(measured, name) for name in measured.__slots__}
+    row = {name: getattr(measured, name) for name in measured.__slots__}
     packed = orjson.dumps(dict(measured.stages), option=JSON_OPTIONS).decode()
     failed = orjson.dumps([(storable(model), code) for model, code in measured.failed_models]).decode()
-    own |= {"stages": packed, "failed_models": failed}
-    return own | {"is_answered": int(measured.is_answered), "model": storable(measured.model)}
+    row |= {"stages": packed, "failed_models": failed}
+    return row | {"is_answered": int(measured.is_answered), "model": storable(measured.model)}
 
 
 def _unpacked(packed: bytes) -> Any:
@@ -190,7 +190,7 @@ def lengths_of(traces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], flo
 
 def checked_days(days: float) -> float:
     if not 0 <= days < 100_000:
-        raise UsageError(f"answers are kept for a number of days, not {days}")
+        raise UsageError(f"answers can be kept for a number of days, not {days}")
     return days
 
 
@@ -243,7 +243,7 @@ def checked_feedback(verdict: str, correction: str) -> tuple[Judgement, str]:
     if judgement is None:
         raise UsageError(f"an answer is {' or '.join(JUDGEMENTS)}, not '{verdict}'")
     if not isinstance(correction, str) or len(correction) > LONGEST_CORRECTION:
-        raise UsageError(f"a correction is a text of {LONGEST_CORRECTION:,} characters at most")
+        raise UsageError(f"a correction must be a text of at most {LONGEST_CORRECTION:,} characters")
     return judgement, storable(correction).strip()
 
 
@@ -306,10 +306,10 @@ class SqlConversations:
             connection.execute(insert(messages), rows)
 
     def take_back(self, conversation_id: str, answer_id: str, *, owner: str | None = None) -> None:
-        said = self.messages(conversation_id, 2, owner=owner)
-        if len(said) == 2 and said[1].answer_id == answer_id:
+        last_two = self.messages(conversation_id, 2, owner=owner)
+        if len(last_two) == 2 and last_two[1].answer_id == answer_id:
             with changes(self._engine) as connection:
-                connection.execute(delete(messages).where(messages.c.key.in_([message.key for message in said])))
+                connection.execute(delete(messages).where(messages.c.key.in_([message.key for message in last_two])))
 
     def check_speaker(self, conversation_id: str, owner: str) -> None:
         with self._engine.connect() as connection:
@@ -323,7 +323,7 @@ class SqlConversations:
         made = checked_id(conversation_id) if conversation_id else uuid.uuid4().hex
         with changes(self._engine) as connection:
             if self._row(connection, made, None) is not None:
-                raise UsageError(f"there is a conversation '{made}' already")
+                raise UsageError(f"there is already a conversation '{made}'")
             _insert(connection, made, title_of(title), owner)
         return made
 
@@ -338,7 +338,7 @@ class SqlConversations:
 
     def rename(self, conversation_id: str, title: str, *, owner: str | None = None) -> None:
         if not title.strip():
-            raise UsageError("a title needs a word")
+            raise UsageError("the title is empty")
         self._change(conversation_id, owner, {"title": title_of(title)})
 
     def delete(self, conversation_id: str, *, owner: str | None = None) -> None:
@@ -407,14 +407,14 @@ class SqlConversations:
 
 def answered(messages: Sequence[Message]) -> list[Turn]:
     """Without a question whose answer was stopped before its first word: nothing was said to it."""
-    silent = {place for place, one in enumerate(messages) if one.role == "assistant" and not one.content}
+    silent = {place for place, message in enumerate(messages) if message.role == "assistant" and not message.content}
     silent |= {place - 1 for place in silent}
-    return [Turn(one.role, one.content) for place, one in enumerate(messages) if place not in silent]
+    return [Turn(message.role, message.content) for place, message in enumerate(messages) if place not in silent]
 
 
 def check_turns(turns: Sequence[Turn]) -> None:
     if wrong := [turn.role for turn in turns if turn.role not in ROLES]:
-        raise UsageError(f"a message is of the user or the assistant, not of '{wrong[0]}'")
+        raise UsageError(f"a message is from the user or the assistant, not from '{wrong[0]}'")
 
 
 def title_of(question: str) -> str:
@@ -434,9 +434,9 @@ def _insert(connection: Connection, conversation_id: str, title: str, owner: str
 
 def checked_id(conversation_id: str) -> str:
     if not isinstance(conversation_id, str) or not conversation_id.strip():
-        raise UsageError("a conversation's id is a text that is not empty")
+        raise UsageError("a conversation id cannot be empty")
     if len(conversation_id) > LONGEST_ID or not conversation_id.isprintable():
-        raise UsageError(f"a conversation's id has {LONGEST_ID} characters at most, none of them invisible")
+        raise UsageError(f"a conversation id can have at most {LONGEST_ID} visible characters")
     return conversation_id
 
 
@@ -566,7 +566,7 @@ def _usable(base: Settings, stored: Mapping[str, Any]) -> tuple[dict[str, Any], 
         try:
             base.changed(used | {name: value})
         except UsageError as error:
-            notes.append(f"the library's setting {name} is not used: {error}")
+            notes.append(f"the library's setting {name} is ignored: {error}")
         else:
             used[name] = value
     return used, base.changed(used), tuple(notes)

@@ -1,4 +1,4 @@
-"""The cache of answers in Redis, for the processes of many machines; while Redis is away, the one in SQL.
+"""The answer cache in Redis, shared by many machines; falls back to SQL while Redis is unavailable.
 
     TOKEN:a:NAMESPACE:DIGEST    an answer, with the moment it was given
     TOKEN:n:NAMESPACE       a stream of the namespace's questions with their vectors, which every process reads on in
@@ -109,7 +109,7 @@ class RedisCache:
             cosines = np.vecdot(matrix, vector)
             best = np.argsort(-cosines, kind="stable")[:k]
             wanted = [self._key("a", namespace, digest_of(entries[place].question)) for place in best]
-            kept = [_opened(one) for one in self._link.call(lambda client: client.mget(wanted))]
+            kept = [_opened(packed) for packed in self._link.call(lambda client: client.mget(wanted))]
         except RedisAway:
             return self._instead.nearest(namespace, vector, k)
         return [
@@ -162,7 +162,7 @@ class RedisCache:
             return known.near_questions.stack()
 
     def _held(self) -> int:
-        return sum(len(one.near_questions.entries) or 1 for one in self._namespaces.values())
+        return sum(len(namespace.near_questions.entries) or 1 for namespace in self._namespaces.values())
 
     def _key(self, *parts: str) -> str:
         return self._base() + ":".join(parts)

@@ -1,4 +1,4 @@
-"""The rows of a document: how values are packed into columns, and how transactions find, write and drop them."""
+"""The rows of a document: packing values into columns, and finding, writing and deleting rows in a transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the library. SQL is the truth; every search index is derived from them.
+"""The tables of the library. SQL is the source of truth; every search index is derived from it.
 
 Written for SQLite and PostgreSQL alike. Migrations in `migrations/` bring an older library here; a test compares both.
 """

@@ -1,4 +1,4 @@
-"""Summaries and the tree, in SQL and in memory; they go with the documents that they were made of."""
+"""Summaries and the tree, in SQL and in memory; deleted along with their documents."""
 
 from __future__ import annotations
 
@@ -42,9 +42,18 @@ class SqlSummaries:
         for row in self._of(query, document_ids):
             document_id, chunk_id, sequence, kind, summary, tokens, first, last, details, image = row
             path = tuple(orjson.loads(details)["path"])
-            one = (chunk_id, document_id, sequence, kind, summary, paths.setdefault(path, path), tokens, (first, last))
-            found[document_id].append(ChunkSummary(*one, image))
-        return {document_id: tuple(own) for document_id, own in found.items()}
+            fields = (
+                chunk_id,
+                document_id,
+                sequence,
+                kind,
+                summary,
+                paths.setdefault(path, path),
+                tokens,
+                (first, last),
+            )
+            found[document_id].append(ChunkSummary(*fields, image))
+        return {document_id: tuple(summaries) for document_id, summaries in found.items()}
 
     def written(self, space: str, document_ids: Collection[str] | None = None) -> dict[str, dict[int, WrittenSummary]]:
         query = (
@@ -64,10 +73,10 @@ class SqlSummaries:
             key = _key(connection, document)
             if key is None:
                 return False
-            own = written_summaries.c.document_key == key
-            for some in _portions([one.sequence for one in found]):
-                connection.execute(delete(written_summaries).where(own, written_summaries.c.sequence.in_(some)))
-            rows = [_pack_written(one, key, space) for one in found]
+            of_document = written_summaries.c.document_key == key
+            for some in _portions([summary.sequence for summary in found]):
+                connection.execute(delete(written_summaries).where(of_document, written_summaries.c.sequence.in_(some)))
+            rows = [_pack_written(summary, key, space) for summary in found]
             if rows:
                 connection.execute(insert(written_summaries), rows)
                 bump(connection, "generation")
@@ -91,7 +100,7 @@ class SqlSummaries:
             if key is None:
                 return False
             connection.execute(delete(tree_nodes).where(tree_nodes.c.document_key == key))
-            rows = [_pack_node(one, space) | {"document_key": key} for one in nodes]
+            rows = [_pack_node(node, space) | {"document_key": key} for node in nodes]
             if rows:
                 connection.execute(insert(tree_nodes), rows)
             bump(connection, "generation")
@@ -99,8 +108,8 @@ class SqlSummaries:
 
     def put_clusters(self, collection: str, space: str, nodes: Sequence[TreeNode]) -> None:
         with changes(self._engine, "library") as connection:
-            own = (tree_nodes.c.level == CLUSTER, tree_nodes.c.collection == collection)
-            connection.execute(delete(tree_nodes).where(*own))
+            of_collection = (tree_nodes.c.level == CLUSTER, tree_nodes.c.collection == collection)
+            connection.execute(delete(tree_nodes).where(*of_collection))
             for node in nodes:
                 keys = _keys(connection, collection, node.members)
                 if len(keys) < len(node.members):  # one of them went, or was moved, this very moment
@@ -145,15 +154,15 @@ def _keys(connection: Connection, collection: str, ids: Sequence[str]) -> list[i
     ]
 
 
-def _pack_written(one: WrittenSummary, key: int, space: str) -> dict[str, Any]:
+def _pack_written(summary: WrittenSummary, key: int, space: str) -> dict[str, Any]:
     return {
         "document_key": key,
-        "sequence": one.sequence,
+        "sequence": summary.sequence,
         "space": space,
-        "text": storable(one.text),
-        "questions": storable(orjson.dumps(list(one.questions)).decode()),
-        "vectors": np.ascontiguousarray(one.vectors, dtype=np.int8).tobytes(),
-        "model": one.model,
+        "text": storable(summary.text),
+        "questions": storable(orjson.dumps(list(summary.questions)).decode()),
+        "vectors": np.ascontiguousarray(summary.vectors, dtype=np.int8).tobytes(),
+        "model": summary.model,
     }
 
 
@@ -164,7 +173,7 @@ def _pack_node(node: TreeNode, space: str) -> dict[str, Any]:
         "collection": node.collection,
         "title": storable(node.title),
         "text": storable(node.text),
-        "proofs": orjson.dumps([list(one) for one in node.proofs]).decode(),
+        "proofs": orjson.dumps([list(proof) for proof in node.proofs]).decode(),
         "first_sequence": node.sequences[0],
         "last_sequence": node.sequences[1],
         "vector": pack_vector(node.vector),
@@ -178,7 +187,7 @@ def _node(row: Any, members: tuple[str, ...]) -> TreeNode:
         level=row.level,
         title=row.title,
         text=row.text,
-        proofs=tuple(Proof(*one) for one in orjson.loads(row.proofs)),
+        proofs=tuple(Proof(*proof) for proof in orjson.loads(row.proofs)),
         vector=vector,
         document_id=row.document or "",
         sequences=(row.first_sequence, row.last_sequence),
@@ -215,43 +224,51 @@ class MemorySummaries:
 
     def chunk_summaries(self, document_ids: Collection[str]) -> dict[str, tuple[ChunkSummary, ...]]:
         found: dict[str, list[ChunkSummary]] = defaultdict(list)
-        for document, one in self._documents.all_chunks():
+        for document, chunk in self._documents.all_chunks():
             if document.id in document_ids:
-                place = (one.id, document.id, one.sequence, one.kind, one.summary, one.heading_path, one.token_count)
-                found[document.id].append(ChunkSummary(*place, (min(one.pages), max(one.pages)), one.image))
-        return {document_id: tuple(own) for document_id, own in found.items()}
+                place = (
+                    chunk.id,
+                    document.id,
+                    chunk.sequence,
+                    chunk.kind,
+                    chunk.summary,
+                    chunk.heading_path,
+                    chunk.token_count,
+                )
+                found[document.id].append(ChunkSummary(*place, (min(chunk.pages), max(chunk.pages)), chunk.image))
+        return {document_id: tuple(summaries) for document_id, summaries in found.items()}
 
     def written(self, space: str, document_ids: Collection[str] | None = None) -> dict[str, dict[int, WrittenSummary]]:
-        own = self._current(space, document_ids)
-        return {document_id: dict(held.written) for document_id, held in own.items() if held.written}
+        current = self._current(space, document_ids)
+        return {document_id: dict(entry.written) for document_id, entry in current.items() if entry.written}
 
     def put_written(self, document: Document, space: str, found: Sequence[WrittenSummary]) -> bool:
-        held = self._place(document, space)
-        if held is not None:
-            held.written |= {one.sequence: one for one in found}
+        entry = self._place(document, space)
+        if entry is not None:
+            entry.written |= {summary.sequence: summary for summary in found}
             self._documents.generation += 1
-        return held is not None
+        return entry is not None
 
     def nodes(self, space: str, level: int, document_ids: Collection[str] | None = None) -> list[TreeNode]:
-        own = self._current(space, document_ids).values()
+        current = self._current(space, document_ids).values()
         if level == CLUSTER:
             return [node for node_space, node, _ in self._clusters if node_space == space]
-        return [node for held in own for node in held.nodes if node.level == level]
+        return [node for entry in current for node in entry.nodes if node.level == level]
 
     def put_nodes(self, document: Document, space: str, nodes: Sequence[TreeNode]) -> bool:
-        held = self._place(document, space)
-        if held is not None:
-            held.nodes = [self._numbered(one) for one in nodes]
+        entry = self._place(document, space)
+        if entry is not None:
+            entry.nodes = [self._numbered(node) for node in nodes]
             self._documents.generation += 1
-        return held is not None
+        return entry is not None
 
     def put_clusters(self, collection: str, space: str, nodes: Sequence[TreeNode]) -> None:
         self._current(space, None)
-        self._clusters = [one for one in self._clusters if one[1].collection != collection]
+        self._clusters = [cluster for cluster in self._clusters if cluster[1].collection != collection]
         for node in nodes:
-            content = {one: self._ready(one) for one in node.members}
+            content = {member: self._ready(member) for member in node.members}
             if all(there is not None and there.collection == collection for there in content.values()):
-                hashes = {one: there.content_hash for one, there in content.items() if there is not None}
+                hashes = {member: there.content_hash for member, there in content.items() if there is not None}
                 self._clusters.append((space, self._numbered(replace(node, collection=collection)), hashes))
         self._documents.generation += 1
 
@@ -267,8 +284,8 @@ class MemorySummaries:
         there = self._ready(document.id)
         if there is None or there.content_hash != document.content_hash:
             return None
-        held = self._current(space, None).get(document.id) or _DocumentSummaries(document.content_hash, space, {}, [])
-        return self._held.setdefault(document.id, held)
+        entry = self._current(space, None).get(document.id) or _DocumentSummaries(document.content_hash, space, {}, [])
+        return self._held.setdefault(document.id, entry)
 
     def _current(self, space: str, document_ids: Collection[str] | None) -> dict[str, _DocumentSummaries]:
         def is_there(document_id: str, content_hash: str, collection: str | None = None) -> bool:
@@ -276,14 +293,18 @@ class MemorySummaries:
             is_same = there is not None and there.content_hash == content_hash
             return is_same and (collection is None or (there is not None and there.collection == collection))
 
-        self._held = {one: held for one, held in self._held.items() if is_there(one, held.content_hash)}
+        self._held = {
+            document_id: entry for document_id, entry in self._held.items() if is_there(document_id, entry.content_hash)
+        }
         self._clusters = [
-            (own, node, content)
-            for own, node, content in self._clusters
-            if all(is_there(one, content_hash, node.collection) for one, content_hash in content.items())
+            (number, node, content)
+            for number, node, content in self._clusters
+            if all(
+                is_there(document_id, content_hash, node.collection) for document_id, content_hash in content.items()
+            )
         ]
         return {
-            one: held
-            for one, held in self._held.items()
-            if held.space == space and (document_ids is None or one in document_ids)
+            document_id: entry
+            for document_id, entry in self._held.items()
+            if entry.space == space and (document_ids is None or document_id in document_ids)
         }

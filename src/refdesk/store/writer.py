@@ -1,4 +1,4 @@
-"""The one writer: how a document becomes visible, and how it goes, so that a kill at any point does no harm.
+"""The single writer: makes documents visible and removes them, safe to kill at any point.
 
     1. rows of the document, replaced ids put on the list of dropped ones, generation + 1   (transaction)
     2. within it, when many chunks are in SQL alone: all of them into the lexical index      (its own durable commit),
@@ -132,7 +132,7 @@ def check_place(
     Those that are `leaving` their places, by their keys, stand in nobody's way.
     """
     if row.parent_id is not None and collection != row.collection:
-        raise UsageError(f"'{row.name}' is attached to another document", hint="move that one")
+        raise UsageError(f"'{row.name}' is attached to another document", hint="move that document instead")
     top = select(documents.c.key, documents.c.name).where(
         documents.c.collection == collection, documents.c.parent_id.is_(None), documents.c.key != row.key
     )
@@ -141,12 +141,12 @@ def check_place(
             raise _is_taken(collection, name)
     for other in connection.execute(top.where(documents.c.source == row.source)) if row.source else ():
         if other.key not in leaving:
-            said = f"the file of '{row.name}' is in '{collection}' already, as '{other.name}'"
-            raise UsageError(said, hint="remove one of the two")
+            message = f"the file of '{row.name}' is already in '{collection}', as '{other.name}'"
+            raise UsageError(message, hint="remove one of the two")
 
 
 def _is_taken(collection: str, name: str) -> UsageError:
-    return UsageError(f"there is a document '{name}' in '{collection}' already", hint="take another name for one")
+    return UsageError(f"there is already a document '{name}' in '{collection}'", hint="rename one of them")
 
 
 def move_rows(connection: Connection, row: Any, collection: str, start: int) -> None:
@@ -301,7 +301,11 @@ class SqlWriter:
                         for place, (ready, start) in coming.items()
                         for entry in lexical_entries(owners[place][1], ready.prepared.chunks, start)
                     ),
-                    {n: one.vector for ready, start in coming.values() for n, one in enumerate(ready.embedded, start)},
+                    {
+                        n: embedded.vector
+                        for ready, start in coming.values()
+                        for n, embedded in enumerate(ready.embedded, start)
+                    },
                 )
                 for place, (ready, _) in coming.items():
                     if ready.children or rows[place] is not None:
@@ -372,9 +376,9 @@ class SqlWriter:
             # Rows first, index second, commit last, as in a store.
             for row, collection, start in placed:
                 move_rows(connection, row, collection, start)
-            for one in going:
-                if one.to.name:
-                    _change(connection, one.rows[0], name=one.to.name)
+            for move in going:
+                if move.to.name:
+                    _change(connection, move.rows[0], name=move.to.name)
             self._fold(
                 connection,
                 first,
@@ -401,7 +405,7 @@ class SqlWriter:
         ids = [chunk.id for chunk in chunks]
         with self._engine.begin() as connection:
             connection.execute(delete(vectors).where(vectors.c.space == space, vectors.c.chunk_id.in_(ids)))
-            insert_rows(connection, vectors, [_vector_row(space, *one) for one in zip(ids, embedded, strict=True)])
+            insert_rows(connection, vectors, [_vector_row(space, *pair) for pair in zip(ids, embedded, strict=True)])
 
     def put_tables(self, tables: Mapping[str, Sequence[StoredTable]], *, is_all: bool) -> None:
         with self.locked(repair=False), self._engine.begin() as connection:
@@ -509,7 +513,7 @@ class SqlWriter:
                 entity_rows += pack_entities(chunk, chunk_id)
                 relation_rows += pack_relations(chunk, chunk_id)
                 image_rows += codec.pack_image(chunk, chunk_id, key)
-            vector_rows += [_vector_row(self._space, start + i, one) for i, one in enumerate(ready.embedded)]
+            vector_rows += [_vector_row(self._space, start + i, embedded) for i, embedded in enumerate(ready.embedded)]
         for table, found in (
             *((pages, page_rows), (chunks, chunk_rows), (vectors, vector_rows)),
             *((entities, entity_rows), (relations, relation_rows), (images, image_rows)),

@@ -1,4 +1,4 @@
-"""Query variants: the question in other words, searched side by side and joined by rank (`rag.rrf_k`, 30).
+"""Query variants: rephrasings of the question, searched in parallel and merged by rank (`rag.rrf_k`, 30).
 
 Without a model the library itself gives the words: what its nearest sentences say beside the question (pseudo-relevance
 feedback), and keywords of the first hits that mean what a word of the question means.

@@ -1,4 +1,4 @@
-"""A walk over what texts name: from the entities of the question over sentences to the chunks that they lead to.
+"""Graph search: from the entities in the question, over the sentences that mention them, to related chunks.
 
 The graph is read around one question: the chunks that name an entity of the question, those that hybrid search finds,
 and one step further those that name what their nearest sentences name. A sentence bridges two entities as far as it is

@@ -1,4 +1,4 @@
-"""Documents first, then their chunks: the ten documents that fit best, three chunks of each.
+"""Hierarchical search: the ten best documents first, then three chunks of each.
 
 With a tree the documents are ranked by the nearness of the document, of its nearest section and of its cluster beside
 what was found in them, and chunks of the nearest sections come first. Without one, by what was found in them alone.

@@ -1,4 +1,4 @@
-"""Late interaction: the first hits again by how well each word of the question is met by a word of theirs.
+"""Late interaction: reranks the first hits by how well each word of the question matches a word of theirs.
 
 The token vectors are kept only where the owner wants them (`ingest.token_vectors`): they take 14 to 28 kB a chunk.
 """
@@ -29,7 +29,7 @@ async def late_interaction(query: Query, ports: SearchPorts) -> list[EngineHits]
         late = await in_thread(ports.library.late_scores, query.standalone, ids) if ids else {}
         stage.gave(scored=len(late))
     if not late:
-        why = "no token vectors are kept: set ingest.token_vectors and run `refdesk reindex`"
+        why = "no token vectors are stored: set ingest.token_vectors and run `refdesk reindex`"
         ports.trace.skip("late_interaction", why)
         return [EngineHits("hybrid", hits[: ports.k])]
     return [EngineHits("late_interaction", blended(hits, late)[: ports.k])]

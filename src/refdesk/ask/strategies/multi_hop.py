@@ -1,4 +1,4 @@
-"""Evidence that leads on: a second search for what the first evidence names and the question does not.
+"""Multi-hop search: a second search for what the first results mention and the question does not.
 
 "Where was the director of Tide Mill born?" finds the film first. Its sentence names Ada Lund; what the passage does not
 say yet is "where" and "born". So "born Ada Lund" is searched for next, near the question and that sentence in meaning.
@@ -53,7 +53,7 @@ async def multi_hop(query: Query, ports: SearchPorts) -> list[EngineHits]:
         bridges = await in_thread(find_bridges, query, first, ports.library)
         stage.gave(bridges=len(bridges))
     if not bridges:
-        ports.trace.skip("second_search", "the first evidence names nothing that leads on, or says all that is asked")
+        ports.trace.skip("second_search", "the first results answer everything, or lead nowhere else")
         return [EngineHits("hybrid", first)]
     with ports.trace.stage("second_search", searches=len(bridges)) as stage:
         found = await in_thread(_followed, query, bridges, first, ports)

@@ -1,4 +1,4 @@
-"""How are chunks looked for? By strategies: from a query and the ports to what each of their engines found.
+"""The registry of search strategies: each takes a query and the ports and returns what its engines found.
 
     @register("survey")
     async def survey(query: Query, ports: SearchPorts) -> list[EngineHits]: ...

@@ -1,4 +1,4 @@
-"""Which chunks are worth reading in full, when everything is seen in short? A router reads every summary and chooses.
+"""Survey: a router reads the summary of every chunk and chooses which ones are read in full.
 
     summaries in scope → first cut by document, where they are too many → router → chosen in full, the others in short
 
@@ -69,7 +69,7 @@ async def survey(query: Query, ports: SearchPorts) -> list[EngineHits]:
         chosen: list[int] = []
         if model is None:
             named = ports.models.role("router")
-            stage.gave(why=f"{named.name} is too small to choose" if named else "no model is named")
+            stage.gave(why=f"{named.name} is too small to choose" if named else "no model is set")
         else:
             most, why = _affordable(model, ports)
             cut = await in_thread(_cut, query, ports, every, tokens=most)

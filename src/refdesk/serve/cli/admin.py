@@ -1,4 +1,4 @@
-"""`refdesk keys`, `settings`, `doctor`, `serve` and `mcp`: looking after a library, and serving it."""
+"""`refdesk keys`, `settings`, `doctor`, `serve` and `mcp`: managing and serving a library."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Name = Annotated[str, argument("NAME", "Who the key is for.")]
 
 @keys_app.callback()
 def keys() -> None:
-    """Manage the keys to the library over the network. Without a key, only this machine can use it."""
+    """Manage the keys for network access to the library. Without any key, only this machine can use it."""
 
 
 @keys_app.command("add")
@@ -63,7 +63,8 @@ def add_key(
     name: Name,
     role: Annotated[str, option("ROLE", "One of " + ", ".join(ROLES) + ".")] = "reader",
     collection: Annotated[
-        list[str] | None, option("PATH", "Only this collection and those inside it; repeatable.", "--collection", "-c")
+        list[str] | None,
+        option("PATH", "Only this collection and its subcollections; repeatable.", "--collection", "-c"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -75,7 +76,7 @@ def add_key(
     else:
         out.print(secret, soft_wrap=True, highlight=False)
         owner = f"{escape(key.name)}, {role} of {escape(_where(key.collections))}"
-        messages.print(f"The key of {owner}. It is shown only this once.")
+        messages.print(f"Key for {owner}. It is shown only once.")
 
 
 @keys_app.command("list")
@@ -99,10 +100,11 @@ def list_keys(context: typer.Context, as_json: AsJson = False) -> None:
 @keys_app.command("change")
 def change_key(
     context: typer.Context,
-    key: Annotated[str, argument("NAME", "Its name or id.")],
+    key: Annotated[str, argument("NAME", "Name or id.")],
     role: Annotated[str | None, option("ROLE", "One of " + ", ".join(ROLES) + ".")] = None,
     collection: Annotated[
-        list[str] | None, option("PATH", "Only this collection and those inside it; repeatable.", "--collection", "-c")
+        list[str] | None,
+        option("PATH", "Only this collection and its subcollections; repeatable.", "--collection", "-c"),
     ] = None,
     every_collection: Annotated[bool, typer.Option("--every-collection", help="All collections.")] = False,
     name: Annotated[str | None, option("NAME", "New name.")] = None,
@@ -119,7 +121,7 @@ def change_key(
 
 @keys_app.command("revoke")
 def revoke_key(
-    context: typer.Context, name: Annotated[str, argument("NAME", "Its name or id.")], as_json: AsJson = False
+    context: typer.Context, name: Annotated[str, argument("NAME", "Name or id.")], as_json: AsJson = False
 ) -> None:
     """Revoke a key. It stops working at once."""
     with desk_of(context) as desk:
@@ -141,7 +143,7 @@ SettingName = Annotated[str, argument("NAME", "For example rag.top_k.")]
 @settings_app.callback(invoke_without_command=True)
 def settings(
     context: typer.Context,
-    changed: Annotated[bool, typer.Option("--changed", help="Only those that differ from the default.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Only settings that differ from the default.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the settings of this library, or change them. Changes apply to the next question."""
@@ -182,9 +184,9 @@ def get_setting(context: typer.Context, name: SettingName, as_json: AsJson = Fal
 def set_setting(
     context: typer.Context,
     name: SettingName,
-    value: Annotated[str, argument("VALUE", "Its new value.")],
+    value: Annotated[str, argument("VALUE", "New value.")],
     check: Annotated[
-        bool, typer.Option("--check/--no-check", help="Check first that the provider has the model.")
+        bool, typer.Option("--check/--no-check", help="Check first that the provider offers the model.")
     ] = True,
 ) -> None:
     """Change a setting of this library."""
@@ -195,9 +197,9 @@ def set_setting(
 
 @settings_app.command("reset")
 def reset_setting(
-    context: typer.Context, name: Annotated[str | None, argument("NAME", "Which one; default: all.")] = None
+    context: typer.Context, name: Annotated[str | None, argument("NAME", "Setting to reset; default: all.")] = None
 ) -> None:
-    """Reset one setting or all of them to refdesk.toml or the default."""
+    """Reset one or all settings to refdesk.toml or the default."""
     with desk_of(context) as desk:
         _say_changes(desk.reset_settings(name))
 
@@ -206,7 +208,7 @@ def reset_setting(
 def use_preset(
     context: typer.Context, name: Annotated[str, argument("PRESET", "One of " + ", ".join(PRESETS) + ".")]
 ) -> None:
-    """Change several settings at once. Settings of other presets are reset, the rest stays.
+    """Change several settings at once. Settings of other presets are reset; the rest stay as they are.
 
     After offline, only balanced turns models on again.
     """
@@ -244,13 +246,15 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
     if desk.redis is not None:
         is_there = desk.redis.is_there()
         text = "answers" if is_there else desk.redis.problem
-        yield Finding("Redis", is_there, text, "start it, or unset REFDESK_REDIS_URL; until then all goes on without")
+        yield Finding(
+            "Redis", is_there, text, "start it, or unset REFDESK_REDIS_URL; Refdesk works without it until then"
+        )
     if desk.config.files_url:
         problem = desk.files_problem()
         yield Finding("files", not problem, problem or f"reached at {desk.config.files_url}", "see docs/scaling.md")
     has_ocr = importlib.util.find_spec("rapidocr") is not None
     yield Finding(
-        "OCR", True, "installed" if has_ocr else "not installed: scans cannot be read (pip install 'refdesk[ocr]')"
+        "OCR", True, "installed" if has_ocr else "not installed, so scans cannot be read (pip install 'refdesk[ocr]')"
     )
     usage = shutil.disk_usage(desk.folder)
     yield Finding(
@@ -261,8 +265,10 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
     )
     yield _rights(desk)
     counts = desk.counts()
-    said = [f"{counts[key]} {key.removeprefix('documents_')}" for key in sorted(counts) if key.startswith("documents_")]
-    yield Finding("documents", True, ", ".join(said) or "none yet")
+    by_status = [
+        f"{counts[key]} {key.removeprefix('documents_')}" for key in sorted(counts) if key.startswith("documents_")
+    ]
+    yield Finding("documents", True, ", ".join(by_status) or "none yet")
     waiting = counts.get("documents_pending", 0) + counts.get("documents_processing", 0)
     if waiting:
         yield Finding("unfinished", True, f"{waiting} documents are unfinished: `refdesk add --resume` finishes them")
@@ -276,17 +282,17 @@ def examine(desk: Refdesk) -> Iterator[Finding]:
 def _rights(desk: Refdesk) -> Finding:
     """Who else may read the library: opening it has closed what could be closed."""
     if left := desk.open_to_others():
-        text = f"{len(left)} files or folders can be read by others, for example {left[0]}"
-        return Finding("rights", False, text, f"run `chmod -R go= {desk.folder}` as their owner")
+        text = f"{len(left)} files or folders can be read by other users, for example {left[0]}"
+        return Finding("rights", False, text, f"run `chmod -R go= {desk.folder}` as the owner")
     closed = desk.closed_to_others
-    note = f"; {closed} files and folders that others could reach were closed just now" if closed else ""
+    note = f"; {closed} files and folders were open to other users; their permissions have been fixed" if closed else ""
     return Finding("rights", True, f"only the owner can read the library{note}")
 
 
 def _models(desk: Refdesk) -> Iterator[Finding]:
     """Every model that is named: whether it can be used, and its provider lists it."""
     for name, error in asyncio.run(desk.check_models()):
-        text = f"{name} answers at its address" if error is None else f"{name}: {error}"
+        text = f"{name} is available" if error is None else f"{name}: {error}"
         yield Finding("model", error is None, text, "" if error is None else error.hint)
 
 
@@ -363,10 +369,10 @@ MOST_WORKERS = 64
 
 def serve(
     context: typer.Context,
-    host: Annotated[str, option("ADDRESS", "Address to listen on; 0.0.0.0: all.")] = "127.0.0.1",
-    port: Annotated[int, option("PORT", "Port to listen on; 0: a free one.", min=0, max=65535)] = 8080,
+    host: Annotated[str, option("ADDRESS", "Address to listen on; 0.0.0.0: all interfaces.")] = "127.0.0.1",
+    port: Annotated[int, option("PORT", "Port to listen on; 0: any free port.", min=0, max=65535)] = 8080,
     workers: Annotated[int, option("NUMBER", "Number of processes.", min=1, max=MOST_WORKERS)] = 1,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Let everyone in without a key.")] = False,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Allow access without a key.")] = False,
 ) -> None:
     """Serve the library over HTTP. Other machines need a key (see refdesk keys)."""
     with desk_of(context) as desk:
@@ -378,7 +384,7 @@ def serve(
     listening = listen(host, port, workers)
     shown = f"[{host}]" if ":" in host else host
     who = "everyone with a key" if has_keys else "this machine" if is_local else "everyone, without a key"
-    what = f"{folder}, which is empty," if is_empty else str(folder)  # perhaps another one was meant
+    what = f"{folder} (empty)" if is_empty else str(folder)  # perhaps another one was meant
     messages.print(
         f"Serving {escape(what)} on http://{shown}:{listening[0].getsockname()[1]} for {who}. Press Ctrl-C to stop.",
         soft_wrap=True,
@@ -418,7 +424,7 @@ def _run(listening: list[socket.socket], workers: int) -> None:
 def check_key(desk: Refdesk, host: str, insecure: bool) -> None:
     if not (is_loopback(host) or insecure or desk.keys.exist()):
         raise UsageError(
-            f"others could reach {host}, and there is no key",
+            f"{host} is reachable from other machines, but there is no key",
             hint="create one with `refdesk keys add NAME --role admin`, or use --insecure",
         )
 
@@ -471,14 +477,14 @@ MOST_AT_ONCE = 64  # documents
 def worker(
     context: typer.Context,
     concurrency: Annotated[
-        int, option("NUMBER", "Documents read at the same time; 0: one per core.", min=0, max=MOST_AT_ONCE)
+        int, option("NUMBER", "Documents processed at the same time; 0: one per core.", min=0, max=MOST_AT_ONCE)
     ] = 0,
     health: Annotated[
-        int | None, option("PORT", "Tell on this port whether it is alive; 0: a free one.", min=0, max=65535)
+        int | None, option("PORT", "Serve a health check on this port; 0: any free port.", min=0, max=65535)
     ] = None,
-    host: Annotated[str, option("ADDRESS", "Address to tell it on, with --health.")] = "127.0.0.1",
+    host: Annotated[str, option("ADDRESS", "Address of the health check, with --health.")] = "127.0.0.1",
 ) -> None:
-    """Add what is uploaded to the servers of this library, as one of any number of workers on any machine."""
+    """Process uploads for the servers of this library; run any number of workers on any machine."""
     import_module(LOGGING).set_up_logging(os.environ.get("REFDESK_LOG_LEVEL", "INFO").upper())
     context.obj["settings"] |= {"ingest.workers": concurrency} if concurrency else {}
     with desk_of(context) as desk:
@@ -486,17 +492,17 @@ def worker(
         found = adding.UploadWorker(desk, is_one_of_many=True)
         for number in (signal.SIGTERM, signal.SIGINT):  # a second one ends it at once; others take over
             signal.signal(number, lambda number, _: (signal.signal(number, signal.SIG_DFL), found.stop()))
-        said = ""
+        address = ""
         if health is not None:
             try:
-                said = f" Alive: http://{host}:{adding.tell_health(found, host, health).server_port}."
+                address = f" Alive: http://{host}:{adding.tell_health(found, host, health).server_port}."
             except OSError as error:
                 raise UsageError(
                     f"{host}:{health} cannot be used: {error.strerror or error}",
                     hint="choose another --health or --host",
                 ) from error
         messages.print(
-            f"Adding what is uploaded to {escape(str(desk.folder))}.{said} Press Ctrl-C to stop.", soft_wrap=True
+            f"Processing uploads for {escape(str(desk.folder))}.{address} Press Ctrl-C to stop.", soft_wrap=True
         )
         found.run()
 
@@ -512,18 +518,18 @@ def _mcp_server() -> Any:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise
         hint = "pip install 'refdesk[mcp]'"
-        raise ExtraMissing("The Model Context Protocol needs an extra package", hint=hint) from error
+        raise ExtraMissing("MCP needs an extra package", hint=hint) from error
 
 
 def mcp(
     context: typer.Context,
     http: Annotated[
-        int | None, option("PORT", "Serve over HTTP on this port, at /mcp; 0: a free one.", min=0, max=65535)
+        int | None, option("PORT", "Serve over HTTP on this port, at /mcp; 0: any free port.", min=0, max=65535)
     ] = None,
     host: Annotated[str, option("ADDRESS", "Address to listen on, with --http.")] = "127.0.0.1",
-    insecure: Annotated[bool, typer.Option("--insecure", help="With --http: let everyone in without a key.")] = False,
+    insecure: Annotated[bool, typer.Option("--insecure", help="With --http: allow access without a key.")] = False,
 ) -> None:
-    """Offer the library to models as tools (Model Context Protocol), over stdio. With --http, over the network."""
+    """Offer the library to AI assistants as MCP tools, over stdio. With --http, over the network."""
     import uvicorn
 
     server = _mcp_server()

@@ -48,7 +48,7 @@ from refdesk.serve.quoted import ITEM, Row, as_table, headings, laid_out, rows_o
 
 LevelName = Annotated[
     str | None,
-    option("LEVEL", "How much work goes into the answer: " + ", ".join(LEVELS) + ".", "--level"),
+    option("LEVEL", "How thoroughly to search and check: " + ", ".join(LEVELS) + ".", "--level"),
 ]
 ModeName = Annotated[
     str | None,
@@ -59,7 +59,7 @@ ModeName = Annotated[
         "--mode",
     ),
 ]
-ModelName = Annotated[str, option("MODEL", "The model that writes: one that llm.allowed names.", "--model")]
+ModelName = Annotated[str, option("MODEL", "Model that writes the answer, one of llm.allowed.", "--model")]
 Verbatim = Annotated[
     bool, typer.Option("--verbatim", help="Search for exactly these words: no spelling correction, no rewriting.")
 ]
@@ -84,21 +84,20 @@ def ask(
     conversation: ConversationId = "",
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not use the cache.")] = False,
     image: Annotated[
-        list[Path] | None, option("FILE", "A picture to look at, for a model that sees; repeatable.", "--image")
+        list[Path] | None,
+        option("FILE", "Image to send with the question, for models that accept images; repeatable.", "--image"),
     ] = None,
     output: Annotated[
         Path | None,
         option("FILE", "Also write the answer and its sources to this file: .md, .html or .docx.", "--out"),
     ] = None,
     open_image: Annotated[
-        bool, typer.Option("--open", help="Show the page of the first citation, with its lines marked.")
+        bool, typer.Option("--open", help="Open the page of the first citation, with its lines highlighted.")
     ] = False,
-    trace: Annotated[
-        bool, typer.Option("--trace", help="Show every stage and every passage that was considered.")
-    ] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Show every stage and every passage considered.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a question, with page and lines for every sentence. Exits with 3 if the documents do not say."""
+    """Answer a question and cite page and lines for every sentence. Exits with 3 if the documents do not say."""
     with desk_of(context) as desk:
         options: dict[str, Any] = {"level": level, "mode": mode, "model": model}
         options |= {"collection": collection, "document": document, "verbatim": verbatim, "images": image or ()}
@@ -158,7 +157,7 @@ def open_page(desk: Refdesk, answer: Answer, marker: int) -> Path | None:
     folder = Path(tempfile.mkdtemp(prefix="refdesk-"))
     file = folder / f"{Path(cited.document_name).stem}-page-{cited.page}.png"
     file.write_bytes(image)
-    messages.print(styled(f"Page {cited.page} of {cited.document_name}, lines marked: {file}"))
+    messages.print(styled(f"Page {cited.page} of {cited.document_name}, lines highlighted: {file}"))
     if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         typer.launch(str(file))  # without a screen, the path is what there is
     return file
@@ -279,27 +278,27 @@ def _print_content(out: Console, desk: Refdesk, answer: Answer) -> None:
         out.print(_marked(content, claims, 0, len(content)))
         return
     chunks = (answer.citations[claim.citations[0]].chunk_id if claim.citations else 0 for claim in claims)
-    rows = rows_of(desk, [(one.text, chunk_id) for one, chunk_id in zip(claims, chunks, strict=True)])
+    rows = rows_of(desk, [(claim.text, chunk_id) for claim, chunk_id in zip(claims, chunks, strict=True)])
     end = 0
     for part in laid_out(content, [(claim.start, claim.end) for claim in claims], rows):
         if content.count("\n", end, part.start) > 1:
             out.print()
         end = part.end
-        own = [claims[number] for number in part.claims]
+        part_claims = [claims[number] for number in part.claims]
         columns = len(rows[part.claims[0]].cells) + 1 if part.kind == "rows" else 0
         if 0 < columns * NARROWEST <= out.width:
-            out.print(_quoted_rows(own, [rows[number] for number in part.claims]))
+            out.print(_quoted_rows(part_claims, [rows[number] for number in part.claims]))
         elif part.kind == "heading":
             for text in headings(content, part):
                 out.print(styled((text, "bold")))
         elif part.kind != "text":
             items = Table.grid(padding=(0, 1, 0, 0))
             for line in part.lines:
-                held = [claims[number] for number in line.claims]
-                items.add_row("•", _marked(content, held, line.start + len(ITEM), line.end))
+                line_claims = [claims[number] for number in line.claims]
+                items.add_row("•", _marked(content, line_claims, line.start + len(ITEM), line.end))
             out.print(items)
         else:
-            out.print(_marked(content, own, part.start, part.end))
+            out.print(_marked(content, part_claims, part.start, part.end))
 
 
 def _marked(content: str, claims: Sequence[Claim], start: int, end: int) -> Text:
@@ -360,12 +359,12 @@ def _sources(citations: Sequence[Citation], is_terminal: bool) -> RenderableType
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for cited in _same_quotes(citations):
-        one = cited[0]
-        quote = " ".join(one.quote.split())
+        first = cited[0]
+        quote = " ".join(first.quote.split())
         shown = quote if len(quote) <= _QUOTE or not is_terminal else quote[: _QUOTE - 1] + "…"
-        place = f"page {one.page}" + ("" if any(other.located for other in cited) else ", lines not located")
+        place = f"page {first.page}" + ("" if any(other.located for other in cited) else ", lines not located")
         markers = " ".join(f"[{marker}]" for marker in sorted({other.marker for other in cited}))
-        table.add_row(styled((markers, "bold cyan")), styled(one.document_name), place, styled(f"“{shown}”"))
+        table.add_row(styled((markers, "bold cyan")), styled(first.document_name), place, styled(f"“{shown}”"))
     return table
 
 

@@ -1,4 +1,4 @@
-"""What the commands do: each parses, calls the engine, prints. `main.py` lists them without importing this.
+"""The commands: each parses its arguments, calls the engine and prints. `main.py` lists them without importing this.
 
 Exit codes: 0 done, 1 something failed, 2 wrong usage, 3 not in the documents.
 
@@ -58,18 +58,20 @@ T = TypeVar("T")
 model_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
 ModelName = Annotated[
-    str | None, option("MODEL", "Its name at the provider; for gguf the path of the file.", "--model")
+    str | None, option("MODEL", "The provider's name for it; for gguf, the path of the file.", "--model")
 ]
-Tested = Annotated[str | None, argument("MODEL", "provider:model; default: the one that answers.")]
+Tested = Annotated[str | None, argument("MODEL", "provider:model; default: the answering model.")]
 ProviderName = Annotated[str | None, option("NAME", "One of " + ", ".join(PROVIDERS) + ".")]
-Address = Annotated[str | None, option("URL", "Address, if it is not the provider's own.")]
-Key = Annotated[str | None, option("KEY", "Its key; - reads it from standard input, so that no history keeps it.")]
+Address = Annotated[str | None, option("URL", "Base URL, if not the provider's default.")]
+Key = Annotated[
+    str | None, option("KEY", "API key; - reads it from standard input, which keeps it out of the shell history.")
+]
 Role = Annotated[str, option("ROLE", "One of " + ", ".join(ROLES) + ".")]
 
 
 @model_app.callback()
 def model() -> None:
-    """Connect a model that writes the answers. Without one they are quoted from the documents."""
+    """Connect a model that writes the answers. Without one, answers are quoted from the documents."""
 
 
 @model_app.command("connect")
@@ -80,10 +82,10 @@ def connect(
     address: Address = None,
     key: Key = None,
     role: Role = "answer",
-    check: Annotated[bool, typer.Option("--check/--no-check", help="Save only if it answers a question.")] = True,
+    check: Annotated[bool, typer.Option("--check/--no-check", help="Save only if it answers a test question.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Connect a model: ask it one question, and save it if it answers. On a terminal, what is missing is asked for."""
+    """Connect a model: ask it a test question and save it if it answers. On a terminal, prompts for missing options."""
     wanted, secret = _role(role), _secret(key)
     with desk_of(context) as desk:
         chosen = _provider(provider or _asked("Provider", "--provider", ", ".join(PROVIDERS)))
@@ -110,7 +112,7 @@ def list_models(
     key: Key = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what is connected, or with --provider the models that a provider has."""
+    """List the connected models or, with --provider, the models a provider offers."""
     if provider is not None:
         _print_names(context, _provider(provider), address, _secret(key), as_json)
         return
@@ -127,9 +129,9 @@ def list_models(
         known = {provider["name"]: provider for provider in state["providers"]}
         rows = table("role", "model", "address", "key")
         for role, names in state["roles"].items():
-            for place, one in enumerate(names):
-                access = known.get(one.partition(":")[0], {"base_url": "", "key": ""})
-                rows.add_row("fallback" if place else role, escape(one), escape(access["base_url"]), access["key"])
+            for place, name in enumerate(names):
+                access = known.get(name.partition(":")[0], {"base_url": "", "key": ""})
+                rows.add_row("fallback" if place else role, escape(name), escape(access["base_url"]), access["key"])
         out.print(rows)
     for problem in state["problems"]:
         messages.print(escape(problem))
@@ -137,27 +139,27 @@ def list_models(
 
 @model_app.command("test")
 def test(context: typer.Context, name: Tested = None, as_json: AsJson = False) -> None:
-    """Ask a model one question about a passage: whether it answers, cites, and how long it takes."""
+    """Test a model with a question about a passage: does it answer and cite, and how long does it take?"""
     with desk_of(context) as desk:
         chosen = name or desk.model_state()["answer"]
         if not chosen:
             raise UsageError("no model is connected", hint="connect one: refdesk model connect")
         trial = _run(desk, desk.test_model(chosen))
-    cited = "and cited the passage" if trial["cites"] else "without citing it, which is then done for it"
-    said = f"answered {cited}" if trial["answers"] else "did not answer from the passage it was given"
-    tell(as_json, trial, escape(f"{trial['model']} {said} ({_seconds(trial)}): {trial['reply']}"))
+    cited = "and cited the passage" if trial["cites"] else "without citing it; Refdesk adds the citations itself"
+    outcome = f"answered {cited}" if trial["answers"] else "did not answer from the given passage"
+    tell(as_json, trial, escape(f"{trial['model']} {outcome} ({_seconds(trial)}): {trial['reply']}"))
     if not trial["answers"]:
         raise typer.Exit(FAILED)
 
 
 @model_app.command("disconnect")
 def disconnect(context: typer.Context, role: Role = "answer", as_json: AsJson = False) -> None:
-    """Disconnect a model, and forget its key unless another one needs it."""
+    """Disconnect a model and delete its key unless another model needs it."""
     with desk_of(context) as desk:
         gone, left = desk.disconnect_model(_role(role))
     sentence = f"{escape(gone)} is disconnected." if gone and gone != left else "Nothing was connected here."
     if left:
-        sentence += f" {escape(left)} is still named, by the environment or refdesk.toml."
+        sentence += f" {escape(left)} is still set in the environment or refdesk.toml."
     tell(as_json, {"disconnected": gone if gone != left else "", "still_named": left}, sentence, messages)
 
 
@@ -174,15 +176,15 @@ def _print_names(
     elif names is None:
         messages.print(f"{provider.name} does not list its models.")
     else:
-        out.print(escape("\n".join(names), lines=True) or "It has no models.")
+        out.print(escape("\n".join(names), lines=True) or "This provider has no models.")
 
 
 def _access(desk: Refdesk, provider: Provider, address: str | None, key: str | None) -> tuple[str | None, str | None]:
     """Address and key, asked for where they are not given; Enter keeps what is known."""
-    known = next(one for one in desk.model_state()["providers"] if one["name"] == provider.name)
+    known = next(row for row in desk.model_state()["providers"] if row["name"] == provider.name)
     if address is None:
-        said = typer.prompt("Address", default=known["base_url"], err=True).strip()
-        address = None if said == known["base_url"] else said
+        entered = typer.prompt("Address", default=known["base_url"], err=True).strip()
+        address = None if entered == known["base_url"] else entered
     if key is None and (provider.needs_key or known["key"]):
         hint = f"API key (Enter keeps {known['key']})" if known["key"] else "API key"
         key = typer.prompt(hint, default="", hide_input=True, show_default=False, err=True).strip() or None
@@ -202,7 +204,7 @@ def _model(desk: Refdesk, provider: Provider, address: str | None, key: str | No
 
 def _asked(what: str, name: str, choices: str = "") -> str:
     if not sys.stdin.isatty():
-        raise UsageError(f"{name} is missing", hint=f"use one of {choices}" if choices else "give it as an option")
+        raise UsageError(f"{name} is missing", hint=f"use one of {choices}" if choices else "pass it as an option")
     return str(typer.prompt(f"{what} ({choices})" if choices else what, err=True)).strip()
 
 
@@ -243,13 +245,13 @@ def _seconds(trial: dict[str, Any]) -> str:
 
 Names = Annotated[list[str] | None, argument("DOCUMENT", "Names or ids.")]
 Whole = Annotated[
-    str | None, option("NAME", "A whole collection and those inside it.", "--collection", "-c", show_default=False)
+    str | None, option("NAME", "A whole collection with its subcollections.", "--collection", "-c", show_default=False)
 ]
 
 
 def rename(
     context: typer.Context,
-    document: Annotated[str, argument("DOCUMENT", "Its name or id.")],
+    document: Annotated[str, argument("DOCUMENT", "Name or id.")],
     name: Annotated[str, argument("NAME", "New name.")],
     as_json: AsJson = False,
 ) -> None:
@@ -294,7 +296,7 @@ def remove(
 
 def _one_of_both(names: list[str] | None, collection: str | None) -> None:
     if bool(names) == bool(collection):
-        raise UsageError("name either documents or a collection", hint="`refdesk list` shows what there is")
+        raise UsageError("give either documents or a collection", hint="`refdesk list` shows what there is")
 
 
 def _say(done: str, documents: list[Document], as_json: bool) -> None:
@@ -318,7 +320,7 @@ app.add_typer(settings_app, name="settings")
 app.add_typer(keys_app, name="keys")
 app.add_typer(model_app, name="model")
 
-DocumentName = Annotated[str, argument("DOCUMENT", "Its name or id, or the beginning of the id.")]
+DocumentName = Annotated[str, argument("DOCUMENT", "Name, id or start of an id.")]
 
 
 @app.command()
@@ -329,22 +331,22 @@ def add(
         str, option("PATH", "Where to put the documents, e.g. finance/2024.", "--collection", "-c")
     ] = DEFAULT_COLLECTION,
     metadata: Annotated[
-        list[str] | None, option("NAME=VALUE", "Metadata for all of them; repeatable.", "--meta")
+        list[str] | None, option("NAME=VALUE", "Metadata for all documents; repeatable.", "--meta")
     ] = None,
-    password: Annotated[str | None, option("TEXT", "Opens encrypted PDFs.")] = None,
+    password: Annotated[str | None, option("TEXT", "Password for encrypted PDFs.")] = None,
     sync: Annotated[
-        bool, typer.Option("--sync", help="Also remove documents whose file was deleted from these folders.")
+        bool, typer.Option("--sync", help="Also remove documents whose files are gone from these folders.")
     ] = False,
     follow_links: Annotated[
         bool, typer.Option("--follow-links", help="Also follow symbolic links out of these folders.")
     ] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Keep running and add every change until Ctrl-C.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Finish what an interrupted run began.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep running and pick up changes until Ctrl-C.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Finish an interrupted run.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Add files and folders. Unchanged files are skipped; a bad file does not stop the others."""
     if not paths and (watch or not resume):
-        raise UsageError("nothing to add", hint="name files or folders, or use --resume")
+        raise UsageError("nothing to add", hint="give files or folders, or use --resume")
     with desk_of(context) as desk, AddProgress(messages, quiet=as_json) as progress:
         desk.on_wait(lambda: messages.print("Another process is adding documents; waiting for it …"))
         options: dict[str, Any] = {
@@ -362,7 +364,7 @@ def add(
             results = desk.add(*(paths or []), sync=sync, **options)
         except KeyboardInterrupt:
             progress.stop()
-            messages.print("Stopped. Finished documents are in the library, the rest is not.")
+            messages.print("Stopped. Finished documents are in the library; the others are not.")
             raise typer.Exit(130) from None
     if as_json:
         print_json([result.to_dict() for result in results])
@@ -380,19 +382,19 @@ app.command()(tree)
 @app.command()
 def search(
     context: typer.Context,
-    text: Annotated[str, argument("TEXT", "What to look for.")],
+    text: Annotated[str, argument("TEXT", "Text to search for.")],
     k: TopK = None,
     method: Annotated[str, option("METHOD", "One of " + ", ".join(METHODS) + ".")] = "hybrid",
     collection: Collection = None,
     document: DocumentNames = None,
     kind: Annotated[list[str] | None, option("KIND", "Only text, table, list, code, figure …; repeatable.")] = None,
     pages: Annotated[str | None, option("PAGES", "Only these pages: 7, or 3-12.")] = None,
-    date_from: Annotated[str, option("DATE", "Only documents of this day or later: 2024-01-31.")] = "",
-    date_to: Annotated[str, option("DATE", "Only documents of this day or earlier.")] = "",
+    date_from: Annotated[str, option("DATE", "Only documents dated on or after this day: 2024-01-31.")] = "",
+    date_to: Annotated[str, option("DATE", "Only documents dated on or before this day.")] = "",
     metadata: Annotated[list[str] | None, option("NAME=VALUE", "Only documents with this metadata.", "--meta")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the passages that match best, with page and lines. Exits with 3 if there are none."""
+    """Find the best-matching passages, with page and lines. Exits with 3 if there are none."""
     with desk_of(context) as desk:
         hits = desk.search(
             text,
@@ -420,7 +422,7 @@ def search(
 def list_documents(
     context: typer.Context,
     collection: Collection = None,
-    status: Annotated[str | None, option("STATUS", "Only those that are " + ", ".join(STATUSES) + ".")] = None,
+    status: Annotated[str | None, option("STATUS", "Only documents with status " + ", ".join(STATUSES) + ".")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the documents."""
@@ -431,7 +433,7 @@ def list_documents(
     elif found:
         show.documents(out, found)
     elif collection or status:
-        messages.print("There are no such documents.")
+        messages.print("No matching documents.")
     else:
         messages.print("The library is empty: refdesk add FILE …")
 
@@ -440,10 +442,10 @@ def list_documents(
 def show_document(
     context: typer.Context,
     name: DocumentName,
-    page: Annotated[int | None, option("NUMBER", "Show this page's text.", "--page", "-p")] = None,
+    page: Annotated[int | None, option("NUMBER", "Show the text of this page.", "--page", "-p")] = None,
     image: Annotated[Path | None, option("FILE", "Write the page as a PNG image to this file.")] = None,
-    chunks: Annotated[bool, typer.Option("--chunks", help="Show its chunks.")] = False,
-    tables: Annotated[bool, typer.Option("--tables", help="Show what was understood of its tables.")] = False,
+    chunks: Annotated[bool, typer.Option("--chunks", help="Show the chunks.")] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Show the tables found in it.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show a document, one of its pages, its chunks, or its tables."""
@@ -483,7 +485,7 @@ app.command()(remove)
 
 @app.command()
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
-    """Check the installation and the library. Says how to fix problems."""
+    """Check the installation and the library, and suggest fixes."""
     with desk_of(context) as desk:
         findings = list(examine(desk))
     if as_json:
@@ -500,7 +502,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command()
 def reindex(context: typer.Context) -> None:
-    """Rebuild the search indexes. After a change of embedder, the vectors too."""
+    """Rebuild the search indexes and, after a change of embedder, the vectors."""
     with desk_of(context) as desk, CountProgress(messages, "reindexing", "chunks") as progress:
         count = desk.reindex(progress.update)
     messages.print(f"Indexed {count} chunks.")
@@ -508,13 +510,13 @@ def reindex(context: typer.Context) -> None:
 
 @app.command()
 def backup(context: typer.Context, file: Annotated[Path, argument("FILE", "The file to write.")]) -> None:
-    """Write the whole library to one file. It can be used meanwhile."""
+    """Write the whole library to one file. The library stays usable meanwhile."""
     damaged: list[str] = []
     with desk_of(context) as desk:
         written = desk.backup(file, on_damage=damaged.append)
     messages.print(f"Saved to {escape(str(written))} ({written.stat().st_size / 1e6:.1f} MB).")
     for name in damaged:
-        messages.print(f"damaged  {escape(name)}: the backup does not have its original", soft_wrap=True)
+        messages.print(f"damaged  {escape(name)}: its original file is not in the backup", soft_wrap=True)
     raise typer.Exit(FAILED if damaged else DONE)
 
 
@@ -534,7 +536,7 @@ def migrate(
     context: typer.Context,
     to: Annotated[str, option("TARGET", "postgresql://user:password@host/database, or a folder.")],
 ) -> None:
-    """Copy the library into PostgreSQL, or out of it. Nothing is embedded again; run it again to go on."""
+    """Copy the library to or from PostgreSQL, vectors included. Run it again to resume."""
     with desk_of(context) as desk, CountProgress(messages, "copying", "rows") as progress:
         rows = desk.migrate(to, progress.update)
     counted = f"{rows['documents']} documents, {rows['chunks']} chunks, {rows['vectors']} vectors"
@@ -544,7 +546,7 @@ def migrate(
 @app.command()
 def demo(
     context: typer.Context,
-    documents: Annotated[Path | None, option("DIR", "Use the documents of this folder instead.")] = None,
+    documents: Annotated[Path | None, option("DIR", "Use the documents in this folder instead.")] = None,
 ) -> None:
     """Add the example documents and ask three questions about them."""
     with desk_of(context) as desk:

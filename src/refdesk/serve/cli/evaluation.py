@@ -1,4 +1,4 @@
-"""`refdesk eval`: how well does this library answer questions whose answers are known?"""
+"""`refdesk eval`: measures accuracy on questions with known answers."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from refdesk.serve.evaluation import Outcome, evaluate, read_questions, summary
 
 LABELS = {
     "questions": "questions",
-    "right": "right, refusals included",
-    "answer_given": "right where the answer is known",
-    "f1": "words shared with the expected answer (F1)",
-    "refused_although_known": "refused although the documents say it",
-    "refused_rightly": "refused where they do not",
+    "right": "correct, including refusals",
+    "answer_given": "correct where there is an answer",
+    "f1": "word overlap with the expected answer (F1)",
+    "refused_although_known": "refused although there is an answer",
+    "refused_rightly": "refused where there is none",
     "document_found": "document found",
-    "place_cited": "document and page cited",
-    "right_of_high_confidence": "right of those with high confidence",
+    "place_cited": "expected document and page cited",
+    "right_of_high_confidence": "correct among high-confidence answers",
     "median_ms": "median time in ms",
     "cost_usd": "cost in US dollars",
 }
@@ -43,19 +43,23 @@ SHOWN = 120  # characters of an answer
 
 def eval_command(
     context: typer.Context,
-    file: Annotated[Path, argument("FILE", "JSONL: question, answer (null: not in the documents), document, page.")],
+    file: Annotated[
+        Path, argument("FILE", "JSONL with question, answer (null: not in the documents), document and page.")
+    ],
     k: TopK = None,
     level: LevelName = None,
     mode: ModeName = None,
     model: ModelName = "",
     collection: Collection = None,
-    at_least: Annotated[float, option("SHARE", "Exit with 1 when fewer are right; from 0 to 1.", "--at-least")] = 0.0,
-    wrong: Annotated[int, option("N", "How many wrong answers are shown.", "--wrong")] = 10,
+    at_least: Annotated[
+        float, option("SHARE", "Exit with status 1 if a smaller share is correct; 0 to 1.", "--at-least")
+    ] = 0.0,
+    wrong: Annotated[int, option("N", "Number of wrong answers to show.", "--wrong")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Ask questions whose answers you know, and count how many are right."""
+    """Measure accuracy on questions whose answers you know."""
     if not 0.0 <= at_least <= 1.0:
-        raise UsageError(f"--at-least is a share from 0 to 1, not {at_least}")
+        raise UsageError(f"--at-least must be between 0 and 1, not {at_least}")
     questions = read_questions(file)
     options: dict[str, Any] = {"k": k, "level": level, "mode": mode, "model": model, "collection": collection}
     outcomes: list[Outcome] = []
@@ -80,4 +84,4 @@ def _show(figures: dict[str, Any], wrong: list[Outcome]) -> None:
     for outcome in wrong:
         expected = " or ".join(outcome.expected.texts) or "not in the documents"
         out.print(styled(("wrong", "red"), f"  {outcome.expected.question}"))
-        out.print(styled(f"       expected {expected}; said {(outcome.short or outcome.content)[:SHOWN]}"))
+        out.print(styled(f"       expected {expected}; got {(outcome.short or outcome.content)[:SHOWN]}"))

@@ -1,4 +1,4 @@
-"""The commands and what each is for. The rest of them, and the engine, is imported when one is called.
+"""The list of commands. Their code, and the engine, are imported when one is called.
 
 `refdesk --help` lists them in a fifth of a second; importing the engine takes half a second more.
 """
@@ -21,31 +21,31 @@ COMMANDS, COMMON = "refdesk.serve.cli.documents", "refdesk.serve.cli.show"
 
 # As their own help begins, which a test compares.
 LISTED = {
-    "ask": "Answer a question, with page and lines for every sentence.",
+    "ask": "Answer a question and cite page and lines for every sentence.",
     "chat": "Ask one question after another.",
-    "eval": "Ask questions whose answers you know, and count how many are right.",
+    "eval": "Measure accuracy on questions whose answers you know.",
     "serve": "Serve the library over HTTP.",
-    "worker": "Add what is uploaded to the servers of this library, as one of any number of workers on any machine.",
-    "mcp": "Offer the library to models as tools (Model Context Protocol), over stdio.",
+    "worker": "Process uploads for the servers of this library; run any number of workers on any machine.",
+    "mcp": "Offer the library to AI assistants as MCP tools, over stdio.",
     "add": "Add files and folders.",
-    "import": "Import chunks that another program made, as JSONL.",
-    "airtable": "Add the records of an Airtable table as chunks; later only what was changed.",
-    "summarise": "Let a model sum up every chunk for surveys.",
-    "tree": "Sum up sections, documents and groups of documents.",
-    "search": "Find the passages that match best, with page and lines.",
+    "import": "Import chunks made by another program, as JSONL.",
+    "airtable": "Add the records of an Airtable table as chunks; later runs fetch only changes.",
+    "summarise": "Let a model summarise every chunk, for surveys.",
+    "tree": "Summarise sections, documents and groups of documents.",
+    "search": "Find the best-matching passages, with page and lines.",
     "list": "List the documents.",
     "show": "Show a document, one of its pages, its chunks, or its tables.",
     "rename": "Rename a document.",
     "move": "Move documents to another collection, or rename a collection.",
     "remove": "Remove documents and their attachments.",
-    "doctor": "Check the installation and the library.",
-    "reindex": "Rebuild the search indexes.",
+    "doctor": "Check the installation and the library, and suggest fixes.",
+    "reindex": "Rebuild the search indexes and, after a change of embedder, the vectors.",
     "backup": "Write the whole library to one file.",
     "restore": "Restore a library from a backup.",
-    "migrate": "Copy the library into PostgreSQL, or out of it.",
+    "migrate": "Copy the library to or from PostgreSQL, vectors included.",
     "demo": "Add the example documents and ask three questions about them.",
     "settings": "Show the settings of this library, or change them.",
-    "keys": "Manage the keys to the library over the network.",
+    "keys": "Manage the keys for network access to the library.",
     "model": "Connect a model that writes the answers.",
 }
 
@@ -82,7 +82,7 @@ def _imported() -> dict[str, Any]:
 
 app = typer.Typer(
     cls=Commands,
-    help="A reference desk for your documents: add files, ask questions, see the page and the lines that prove it.",
+    help="A reference desk for your documents: add files, ask questions, see the page and lines behind every answer.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -107,7 +107,7 @@ def options(
             "-l",
             metavar="DIR",
             envvar="REFDESK_LIBRARY",
-            help="Folder of the library; default: ~/.refdesk.",
+            help="Library folder; default: ~/.refdesk.",
         ),
     ] = None,
     setting: Annotated[

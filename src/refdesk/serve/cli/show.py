@@ -1,4 +1,4 @@
-"""How documents, hits and results look in a terminal; in a pipe each thing has a line of its own, however long."""
+"""How documents, hits and results are displayed in a terminal; in a pipe, one line each, however long."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def best_sentences(text: str, chunk: Chunk, language: str = "en", most: int = _Q
         scored.append((quote in headings, -shared, place, quote))
     scored.sort()
     best = [row for row in scored[:most] if row[1] < 0 and not row[0]] or scored[:1]
-    return [quote for _, _, _, quote in sorted(best, key=lambda one: one[2])]
+    return [quote for _, _, _, quote in sorted(best, key=lambda sentence: sentence[2])]
 
 
 def documents(out: Console, found: Sequence[Document]) -> None:
@@ -128,15 +128,15 @@ def documents(out: Console, found: Sequence[Document]) -> None:
     facts = ("format", "pages", "chunks", "status")
     columns = ("id", "name", *(["collection"] if several else []), *facts)
     rows = table(*columns, right=("pages", "chunks"), whole=("id", *facts))
-    for one in found:
-        row = [one.id[:8], one.name, *([one.collection] if several else [])]
-        row += [one.format, str(one.page_count), str(one.chunk_count)]
-        rows.add_row(*map(styled, row), styled((one.status, _COLOURS[one.status])))
+    for document in found:
+        row = [document.id[:8], document.name, *([document.collection] if several else [])]
+        row += [document.format, str(document.page_count), str(document.chunk_count)]
+        rows.add_row(*map(styled, row), styled((document.status, _COLOURS[document.status])))
     out.print(rows)
-    for one in found:
-        if one.error:
-            label = "failed" if one.status == "failed" else "kept as it was"  # the new version cannot be read
-            out.print(styled((label, "red"), f"  {one.name}: {one.error}"))
+    for document in found:
+        if document.error:
+            label = "failed" if document.status == "failed" else "kept as it was"  # the new version cannot be read
+            out.print(styled((label, "red"), f"  {document.name}: {document.error}"))
 
 
 def document(out: Console, document: Document) -> None:
@@ -173,12 +173,12 @@ def tables(out: Console, found: Sequence[StoredTable]) -> None:
             )
         )
         for head in stored_table.heads:
-            said = " › ".join(head.path) or "(no name)"
+            heading = " › ".join(head.path) or "(no name)"
             more = ", ".join(filter(None, (head.measure.unit, head.measure.scale, head.measure.period)))
-            _indented(out, styled(said, (f"  {more}" if more else "", "dim")))
+            _indented(out, styled(heading, (f"  {more}" if more else "", "dim")))
         out.print()
     if not found:
-        out.print("It has no tables.")
+        out.print("This document has no tables.")
 
 
 def _indented(out: Console, text: Text) -> None:
@@ -292,10 +292,10 @@ def argument(metavar: str, text: str) -> Any:
     return typer.Argument(metavar=metavar, help=text, show_default=False)
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
-Collection = Annotated[str | None, option("PATH", "Only this collection and those inside it.", "--collection", "-c")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Collection = Annotated[str | None, option("PATH", "Only this collection and its subcollections.", "--collection", "-c")]
 DocumentNames = Annotated[list[str] | None, option("DOCUMENT", "Only this document; repeatable.", "--document", "-d")]
-TopK = Annotated[int | None, option("K", "How many passages; default: the setting rag.top_k.", "-k")]
+TopK = Annotated[int | None, option("K", "Number of passages; default: the setting rag.top_k.", "-k")]
 
 
 def desk_of(context: typer.Context) -> Refdesk:

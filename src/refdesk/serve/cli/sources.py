@@ -1,4 +1,4 @@
-"""`refdesk import`, `airtable`, `summarise` and `tree`: what comes from elsewhere, and what is made of documents."""
+"""`refdesk import`, `airtable`, `summarise` and `tree`: imports, and summaries of documents."""
 
 from __future__ import annotations
 
@@ -27,17 +27,19 @@ from refdesk.serve.cli.show import (
 from refdesk.types import Added, JobKind
 
 Place = Annotated[str, option("PATH", "Where to put the documents, e.g. finance/2024.", "--collection", "-c")]
-Some = Annotated[str, option("PATH", "Only the documents of this collection.", "--collection", "-c")]
+Some = Annotated[str, option("PATH", "Only documents in this collection.", "--collection", "-c")]
 
 
 def import_chunks(
     context: typer.Context,
-    file: Annotated[Path, argument("FILE", "JSONL: a chunk on each line; - reads standard input.")],
+    file: Annotated[Path, argument("FILE", "JSONL with one chunk per line; - reads standard input.")],
     collection: Place = DEFAULT_COLLECTION,
-    metadata: Annotated[list[str] | None, option("NAME=VALUE", "Metadata for all; repeatable.", "--meta")] = None,
+    metadata: Annotated[
+        list[str] | None, option("NAME=VALUE", "Metadata for all documents; repeatable.", "--meta")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Import chunks that another program made, as JSONL. Unchanged documents are skipped."""
+    """Import chunks made by another program, as JSONL. Unchanged documents are skipped."""
     with desk_of(context) as desk:
         source = Path("/dev/stdin") if str(file) == "-" else file
         results = desk.import_chunks(source, collection=collection, metadata=pairs(metadata or [], "--meta"))
@@ -46,19 +48,23 @@ def import_chunks(
 
 def airtable(
     context: typer.Context,
-    base: Annotated[str, argument("BASE", "Id of the base: app…")],
-    table: Annotated[str, argument("TABLE", "Id or name of the table.")],
+    base: Annotated[str, argument("BASE", "Base id: app…")],
+    table: Annotated[str, argument("TABLE", "Table id or name.")],
     field: Annotated[
-        list[str] | None, option("NAME=FIELD", "What a field is called there: content_raw=Text; repeatable.", "--field")
+        list[str] | None,
+        option("NAME=FIELD", "Map a field to its Airtable name: content_raw=Text; repeatable.", "--field"),
     ] = None,
     collection: Place = DEFAULT_COLLECTION,
-    formula: Annotated[str, option("FORMULA", "Only records for which this holds: {Status} = 'ready'.")] = "",
+    formula: Annotated[
+        str, option("FORMULA", "Only records that match this Airtable formula: {Status} = 'ready'.")
+    ] = "",
     full: Annotated[
-        bool, typer.Option("--full", help="Read all records again, and remove documents that are gone there.")
+        bool,
+        typer.Option("--full", help="Read all records again and remove documents that no longer exist in Airtable."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Add the records of an Airtable table as chunks; later only what was changed. The key is AIRTABLE_API_KEY."""
+    """Add the records of an Airtable table as chunks; later runs fetch only changes. Needs AIRTABLE_API_KEY."""
     with desk_of(context) as desk:
         mapped = pairs(field or [], "--field")
         results = desk.add_airtable(base, table, fields=mapped, collection=collection, formula=formula, full=full)
@@ -68,10 +74,10 @@ def airtable(
 def summarise(
     context: typer.Context,
     collection: Some = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Begin without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let a model sum up every chunk for surveys. Says what that costs first."""
+    """Let a model summarise every chunk, for surveys. Shows the cost first."""
     _summed_up(context, collection, "summaries", is_agreed=yes, as_json=as_json)
 
 
@@ -87,33 +93,33 @@ def _summed_up(context: typer.Context, collection: str, kind: JobKind, *, is_agr
             return
         if not is_agreed:
             if not sys.stdin.isatty():
-                raise UsageError("nothing was begun", hint="use --yes to begin")
+                raise UsageError("nothing was started", hint="use --yes to start")
             typer.confirm("Begin?", abort=True, err=True)
         what = "sections and documents" if is_tree else "chunks"
         begin = desk.summarise_tree if is_tree else desk.summarise
         with CountProgress(messages, "Summing up", what) as progress:
             job = begin(collection, on_progress=lambda now: progress.update(now.chunks_done, now.chunks_total))
-    said = f"{job.chunks_done:,} {what} were summed up" + (f"; {job.reason}." if job.reason else ".")
-    tell(as_json, cost.to_dict() | {"status": job.status, "reason": job.reason}, said)
+    message = f"{job.chunks_done:,} {what} summarised" + (f"; {job.reason}." if job.reason else ".")
+    tell(as_json, cost.to_dict() | {"status": job.status, "reason": job.reason}, message)
 
 
 def tree(
     context: typer.Context,
     collection: Some = "",
     by_model: Annotated[
-        bool, typer.Option("--by-model", help="In the words of a model; says what that costs first.")
+        bool, typer.Option("--by-model", help="Let a model write the summaries; shows the cost first.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Begin without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Sum up sections, documents and groups of documents. What has not changed is left as it is."""
+    """Summarise sections, documents and groups of documents. Unchanged ones are skipped."""
     if by_model:
         _summed_up(context, collection, "tree_summaries", is_agreed=yes, as_json=as_json)
         return
     with desk_of(context) as desk, CountProgress(messages, "Building the tree", "chunks") as progress:
         job = desk.build_tree(collection, on_progress=lambda now: progress.update(now.chunks_done, now.chunks_total))
-    said = f"The tree is built: {job.chunks_total:,} new chunks." if job.chunks_total else "The tree is up to date."
-    tell(as_json, {"status": job.status, "chunks": job.chunks_total}, said)
+    message = f"The tree is built: {job.chunks_total:,} new chunks." if job.chunks_total else "The tree is up to date."
+    tell(as_json, {"status": job.status, "chunks": job.chunks_total}, message)
 
 
 def _show(results: list[Added], as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Managing over HTTP: keys and sign-ins, settings, models, health and metrics."""
+"""Administration over HTTP: keys and sign-ins, settings, models, health and metrics."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def add_key(desk: Desk, body: KeyIn) -> Response:
     """The secret is returned only once."""
     keys = desk.keys
     if body.collections == []:  # a program that found none to name does not mean all of them
-        raise UsageError("a key without collections opens nothing", hint="leave `collections` out for all of them")
+        raise UsageError("a key without collections gives no access", hint="leave `collections` out for all of them")
     if not keys.exist() and (body.role != "admin" or body.collections is not None):
-        message = "the first key must be an admin's, for all collections"
-        raise UsageError(message, hint="it closes the library, and only an admin can create more keys")
+        message = "the first key must be an admin key for all collections"
+        raise UsageError(message, hint="from then on the library needs a key, and only an admin can create more")
     key, secret = keys.add(body.name, body.role, body.collections)
     return reply({"key": key, "secret": secret}, 201)
 
 
 @access_routes.patch("/keys/{key_id}", **about("Change a key", shapes.ChangedKey))
 def change_key(desk: Desk, key_id: str, body: KeyChange) -> Response:
-    """Its name, role or collections (`null`: all). Applies at once, also to running sign-ins.
+    """Its name, role or collections (`null`: all). Applies immediately, also to existing sign-ins.
 
     Its secret stays the same, and so do the holder's conversations and answers.
     """
@@ -56,17 +56,17 @@ def change_key(desk: Desk, key_id: str, body: KeyChange) -> Response:
 
 @access_routes.delete("/keys/{key_id}", **about("Revoke a key", shapes.RevokedKey))
 def revoke_key(desk: Desk, key_id: str) -> Response:
-    """It stops working at once, and so do sign-ins made with it."""
+    """The key and all sign-ins made with it stop working immediately."""
     return reply({"revoked": desk.keys.revoke(key_id)})
 
 
 @access_routes.post("/session", **about("Sign in with a key", shapes.Me))
 def sign_in(request: Request, service: Serving, body: SessionIn) -> Response:
-    """Sets a cookie that no script can read and no other site can send."""
+    """Sets a cookie (HttpOnly, SameSite)."""
     desk = service.desk
     caller = desk.keys.verify(body.key)
     if caller is None:
-        raise NotSignedIn("this key is not known")
+        raise NotSignedIn("unknown key")
     if is_counted(caller, request.url.path):  # the guard did not know yet whose request it is
         service.limits.count(caller, desk.settings)
     if known := request.cookies.get(COOKIE):
@@ -88,7 +88,7 @@ def sign_out(request: Request, service: Serving) -> Response:
     return answer
 
 
-@access_routes.get("/me", **about("Who am I, and what may I do?", shapes.Me))
+@access_routes.get("/me", **about("Get the caller's identity and permissions", shapes.Me))
 def me(desk: Desk) -> Response:
     caller = desk.caller
     may = {name: caller.may(name) for name in shapes.RIGHTS}
@@ -106,9 +106,9 @@ def me(desk: Desk) -> Response:
 
 # Settings and presets, for admins
 
-Check = Annotated[bool, Query(description="Whether to check models with their provider.")]
+Check = Annotated[bool, Query(description="Check models with their provider first.")]
 Values = Annotated[
-    dict[str, bool | int | float | str], Body(examples=[{"rag.top_k": 5}], description="Names and their new values.")
+    dict[str, bool | int | float | str], Body(examples=[{"rag.top_k": 5}], description="Setting names and new values.")
 ]
 
 
@@ -120,7 +120,7 @@ def settings(desk: Desk) -> Response:
 
 @settings_routes.patch("/settings", **about("Change settings", shapes.SettingList))
 async def change(desk: Desk, values: Values, check: Check = True) -> Response:
-    """All or none. A model is checked with its provider first; `check=false` skips that."""
+    """Changes all of them or none. Models are checked with their provider first unless `check=false`."""
     await desk.check_settings(values, online=check)
     await asyncio.to_thread(desk.change_settings, values)
     return await asyncio.to_thread(settings, desk)
@@ -141,28 +141,28 @@ def reset(desk: Desk, name: str) -> Response:
 # Connecting a model, for admins: the address and key of its provider
 
 
-@settings_routes.get("/models", **about("The model and the providers", shapes.ModelState))
+@settings_routes.get("/models", **about("Get models and providers", shapes.ModelState))
 def models(desk: Desk) -> Response:
     return reply(desk.model_state())
 
 
 @settings_routes.post("/models/list", **about("List a provider's models", shapes.ModelNames))
 async def list_models(desk: Desk, body: ProviderIn) -> Response:
-    """With the saved address and key, or with others."""
+    """Uses the saved address and key unless others are given."""
     found = await desk.list_models(body.provider, body.base_url, body.api_key)
     return reply({"models": found or [], "is_listed": found is not None})
 
 
 @settings_routes.post("/models/connect", **about("Connect a model", shapes.ModelState))
 async def connect(desk: Desk, body: ConnectIn) -> Response:
-    """Saves a provider's address and key, and a model, if it answers a question from a passage."""
+    """Saves a provider's address, key and model if the model answers a test question."""
     entered = (body.provider, body.model, body.base_url, body.api_key)
     connection = await desk.connect_model(*entered, role=body.role, check=body.check)
     await asyncio.to_thread(connection.save)
     return await asyncio.to_thread(models, desk)
 
 
-@settings_routes.delete("/models/providers/{name}", **about("Forget a provider's address and key", shapes.ModelState))
+@settings_routes.delete("/models/providers/{name}", **about("Delete a provider's address and key", shapes.ModelState))
 def forget(desk: Desk, name: str) -> Response:
     desk.forget_provider(name)
     return models(desk)
@@ -170,7 +170,7 @@ def forget(desk: Desk, name: str) -> Response:
 
 @settings_routes.post("/models/test", **about("Test a model", shapes.ModelReply, 502))
 async def test_model(desk: Desk, body: ModelIn) -> Response:
-    """Puts a question about a passage to it. If it answers, it is used again even after failures."""
+    """Asks the model about a passage. If it answers, it is used again even if it failed before."""
     return reply(await desk.test_model(body.model, body.base_url, body.api_key))
 
 
@@ -193,11 +193,11 @@ async def healthz() -> Response:
 @health_routes.head("/readyz", include_in_schema=False)
 @health_routes.get(
     "/readyz",
-    summary="Can it answer?",
-    responses=returns(shapes.Readiness) | returns(shapes.Readiness, 503, "It cannot answer now"),
+    summary="Is the service ready?",
+    responses=returns(shapes.Readiness) | returns(shapes.Readiness, 503, "Not ready"),
 )
 def readyz(service: Serving, caller: Perhaps) -> Response:
-    """Details are for admins of the whole library. `degraded` names what is away and can be done without."""
+    """Details are for admins of the whole library. `degraded` lists optional parts that are unavailable."""
     desk = service.desk
     try:
         if service.streams.is_stopping:

@@ -1,4 +1,4 @@
-"""What is the HTTP service made of? A list of routers, and three layers before them.
+"""The HTTP application: a list of routers behind three layers of middleware.
 
     Observe (id, log, figures, the last word)  →  Guard (who asks, how much)  →  the routes
 
@@ -181,8 +181,8 @@ class Workers(Multiprocess):
         self._asked: WeakKeyDictionary[Process, float] = WeakKeyDictionary()  # since when each owes a sign of life
 
     def _each(self, step: Callable[[], None]) -> None:
-        for one, processes in self._listening:
-            self.sockets, self.processes = [one], processes
+        for listener, processes in self._listening:
+            self.sockets, self.processes = [listener], processes
             step()
 
     def init_processes(self) -> None:
@@ -228,6 +228,6 @@ class Workers(Multiprocess):
         self._each(super().join_all)
 
     def handle_ttin(self) -> None:
-        logger.warning("the number of processes stays as --workers says")
+        logger.warning("the number of processes is fixed by --workers")
 
     handle_ttou = handle_ttin

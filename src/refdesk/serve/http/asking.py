@@ -1,4 +1,4 @@
-"""Asking over HTTP: questions, streams of events, searches, conversations, and the answers that were given."""
+"""Asking over HTTP: questions, event streams, searches, conversations and past answers."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ LastEvent = Annotated[
 
 @ask_routes.post("/query", **about("Ask a question", shapes.Answer, 404, 501, 502))
 async def query(request: Request, service: Serving, desk: Desk, body: requests.QueryRequest) -> Response:
-    """Answers from the documents. Has the keys of `Answer` and those of other systems."""
+    """Answers from the documents, with the keys of `Answer` and aliases for other clients."""
     answer = await ask_once(request, service, desk, body.text, body.options())
     return reply(await in_thread(answer_shape, answer, desk.label))
 
 
-@ask_routes.post("/query/clear-cache", **about("Clear the cache of answers", shapes.Cleared))
+@ask_routes.post("/query/clear-cache", **about("Clear the answer cache", shapes.Cleared))
 def clear_cache(desk: Desk) -> Response:
     desk.clear_cache()
     return reply({"cleared": True})
@@ -69,7 +69,7 @@ def clear_cache(desk: Desk) -> Response:
 
 @ask_routes.post("/chat", **about("Ask in a conversation", shapes.Answer, 404, 501, 502))
 async def chat(request: Request, service: Serving, desk: Desk, body: requests.ChatRequest) -> Response:
-    """The same in a conversation: the one named, or a new one, whose id is in the answer."""
+    """Asks in the given conversation, or in a new one whose id is returned."""
     options = in_conversation(body.options(), new_id())
     answer = await ask_once(request, service, desk, body.text, options)
     return reply(await in_thread(answer_shape, answer, desk.label))
@@ -155,7 +155,7 @@ async def begin(service: Service, desk: CallerDesk, text: str, options: dict[str
     if service.streams.is_stopping:
         raise ServerStopping
     if not text.strip():
-        raise UsageError("there is no question", hint="put it in `question`, `message`, or a user message")
+        raise UsageError("the question is empty", hint="send it in `question`, `message`, or a user message")
     log_question(text)
 
     def begun() -> AsyncGenerator[Event, None]:
@@ -203,7 +203,7 @@ async def unless_disconnected(request: Request, streams: Streams, work: Coroutin
         if task.cancelled():
             raise ServerStopping
         if not task.done():
-            raise HTTPException(499, "the client left before there was an answer")
+            raise HTTPException(499, "the client disconnected before the answer was ready")
         return task.result()
     finally:
         streams.answering.discard(task)
@@ -278,12 +278,12 @@ def answer_shape(answer: Answer, label: Callable[[str], str]) -> dict[str, Any]:
 
     `label` gives the name that is shown for a collection.
     """
-    own = answer.to_dict()
-    own["citations"] = [citation_shape(one) for one in answer.citations]
-    own["sources"] = [one for source in own["sources"] for one in _chunks(source, own["citations"])]
-    own["metrics"] = _metrics(answer)
-    own["confidence"]["label"] = answer.confidence.level.capitalize()
-    return own | {
+    fields = answer.to_dict()
+    fields["citations"] = [citation_shape(citation) for citation in answer.citations]
+    fields["sources"] = [chunk for source in fields["sources"] for chunk in _chunks(source, fields["citations"])]
+    fields["metrics"] = _metrics(answer)
+    fields["confidence"]["label"] = answer.confidence.level.capitalize()
+    return fields | {
         "answer": answer.content,
         "relatedDocs": _related_docs(answer, label),
         "metadata": _metadata(answer),
@@ -291,7 +291,7 @@ def answer_shape(answer: Answer, label: Callable[[str], str]) -> dict[str, Any]:
         "session_id": answer.conversation_id,
         "confidence_score": answer.confidence.score,
         "confidence_level": answer.confidence.level,
-        "context_sufficiency": own["sufficiency"],
+        "context_sufficiency": fields["sufficiency"],
     }
 
 
@@ -326,19 +326,22 @@ def _around(boxes: tuple[Box, ...]) -> dict[str, float] | None:
 def _chunks(source: dict[str, Any], citations: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """An entry for each chunk of a document that is cited, as seeds 000 and 001 have it; one for a document without."""
     cited: dict[int, list[dict[str, Any]]] = {}
-    for one in citations:
-        if one["document_id"] == source["document_id"]:
-            cited.setdefault(one["chunk_id"], []).append(one)
+    for citation in citations:
+        if citation["document_id"] == source["document_id"]:
+            cited.setdefault(citation["chunk_id"], []).append(citation)
     return [
         source
-        | {name: own[0][name] for name in CHUNK}
+        | {name: cites[0][name] for name in CHUNK}
         | {
-            "heading_path": own[0]["section"],
-            "markers": sorted({one["marker"] for one in own}),
-            "pages": sorted({one["page"] for one in own} | {box["page"] for one in own for box in one["boxes"]}),
-            "support_score": max(one["support_score"] for one in own),
+            "heading_path": cites[0]["section"],
+            "markers": sorted({citation["marker"] for citation in cites}),
+            "pages": sorted(
+                {citation["page"] for citation in cites}
+                | {box["page"] for citation in cites for box in citation["boxes"]}
+            ),
+            "support_score": max(citation["support_score"] for citation in cites),
         }
-        for own in cited.values()
+        for cites in cited.values()
     ] or [source | {"doc_id": source["document_id"], "doc_name": source["document_name"]}]
 
 
@@ -395,9 +398,9 @@ Several = Annotated[list[Name] | None, Query(max_length=100)]
 
 @ask_routes.post("/search", **about("Search", shapes.SearchResult, 404))
 async def search(service: Serving, desk: Desk, body: requests.SearchRequest) -> Response:
-    """The chunks that match best; no model writes anything."""
+    """Returns the best-matching chunks; no model is used to write."""
     if not body.text.strip():
-        raise UsageError("there is nothing to search for", hint="put it in `q`")
+        raise UsageError("the search text is empty", hint="send it in `q`")
     log_question(body.text)
     # A key's searches take turns, so that other keys do not wait.
     async with service.limits.turn(desk.caller) if desk.caller.id else nullcontext():
@@ -405,33 +408,39 @@ async def search(service: Serving, desk: Desk, body: requests.SearchRequest) -> 
     return reply({"query": body.text, "method": body.method, "hits": [hit_shape(hit) for hit in hits]})
 
 
-@ask_routes.get("/search", **about("Search, with a plain address", shapes.SearchResult, 404))
+@ask_routes.get("/search", **about("Search with GET", shapes.SearchResult, 404))
 async def search_address(
     service: Serving,
     desk: Desk,
-    q: Annotated[str, Query(max_length=LONGEST_SEARCH, description="What to look for.", examples=["price list"])],
-    k: Annotated[int | None, Query(ge=1, le=MOST_HITS, description="How many; default: `rag.top_k`.")] = None,
+    q: Annotated[str, Query(max_length=LONGEST_SEARCH, description="Text to search for.", examples=["price list"])],
+    k: Annotated[int | None, Query(ge=1, le=MOST_HITS, description="Number of hits; default: `rag.top_k`.")] = None,
     method: Annotated[Method, Query(description="By words, by meaning, or both.")] = "hybrid",
-    collection: Annotated[Several, Query(description="Only these and those inside them; repeatable.")] = None,
-    document: Annotated[Several, Query(description="Only these, by id or name; repeatable.")] = None,
+    collection: Annotated[
+        Several, Query(description="Only these collections and their subcollections; repeatable.")
+    ] = None,
+    document: Annotated[Several, Query(description="Only these documents, by id or name; repeatable.")] = None,
     kind: Annotated[list[KnownKind] | None, Query(max_length=100, description="Only these kinds; repeatable.")] = None,
-    date_from: Annotated[str, Query(max_length=40, description="Only documents of this day or later.")] = "",
-    date_to: Annotated[str, Query(max_length=40, description="Only documents of this day or earlier.")] = "",
+    date_from: Annotated[str, Query(max_length=40, description="Only documents dated on or after this day.")] = "",
+    date_to: Annotated[str, Query(max_length=40, description="Only documents dated on or before this day.")] = "",
 ) -> Response:
-    """The same with GET; pages and metadata need POST."""
+    """Filters by pages and metadata need POST."""
     fields = {"q": q, "k": k, "method": method, "collection": collection, "document": document, "kind": kind}
     wanted = requests.SearchRequest.model_validate(fields | {"date_from": date_from, "date_to": date_to})
     return await search(service, desk, wanted)
 
 
-@ask_routes.get("/graph", **about("What stands beside an entity", shapes.Neighbourhood, 404))
+@ask_routes.get("/graph", **about("Get an entity and its neighbours", shapes.Neighbourhood, 404))
 async def graph(
     desk: Desk,
-    entity: Annotated[str, Query(max_length=LONGEST_NAME, description="A name; empty: what is named most.")] = "",
-    collection: Annotated[Several, Query(description="Only these and those inside them; repeatable.")] = None,
-    limit: Annotated[int, Query(ge=1, le=100, description="How many neighbours.")] = 20,
+    entity: Annotated[
+        str, Query(max_length=LONGEST_NAME, description="Name of the entity; empty: the most frequent ones.")
+    ] = "",
+    collection: Annotated[
+        Several, Query(description="Only these collections and their subcollections; repeatable.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=100, description="Number of neighbours.")] = 20,
 ) -> Response:
-    """Names that stand in one sentence with it, each with a sentence that proves it."""
+    """Names mentioned in the same sentence, each with a citation."""
     found = await asyncio.to_thread(desk.graph, entity, collection=collection, most=limit)
     edges = [edge | {"citation": citation_shape(edge["citation"])} for edge in found["edges"]]
     return reply(found | {"edges": edges})
@@ -516,13 +525,13 @@ def delete(desk: Desk, conversation_id: str) -> Response:
 
 @answer_routes.get("/answers", name="recent", **about("List the latest questions", shapes.AskedList))
 def recent_answers(desk: Desk, limit: Limit = 50) -> Response:
-    """Your own; admins see everyone's in their collections."""
+    """Lists your own; admins see everyone's in their collections."""
     return reply({"answers": desk.recent_questions(limit)})
 
 
 @answer_routes.get("/answers/{answer_id}", **about("Get an answer", shapes.KeptAnswer))
 def answer(desk: Desk, answer_id: str) -> Response:
-    """As it was given, with its feedback."""
+    """The answer as given, with its feedback."""
     found = desk.answer_kept(answer_id)
     if not found:
         raise NotFound(f"there is no answer '{answer_id}'")
@@ -538,7 +547,7 @@ def answer(desk: Desk, answer_id: str) -> Response:
     | failures(404),
 )
 def export(desk: Desk, answer_id: str, format: Literal["markdown", "html", "docx"] = "markdown") -> Response:
-    """With its sources, as Markdown, as one page of HTML or as a Word document."""
+    """With its sources, as Markdown, HTML or a Word document."""
     found = desk.answer_kept(answer_id)
     if not found:
         raise NotFound(f"there is no answer '{answer_id}'")
@@ -563,5 +572,5 @@ def feedback(desk: Desk, body: requests.FeedbackIn) -> Response:
 
 @answer_routes.get("/analytics", **about("Usage, latency, cost and accuracy", shapes.Analytics))
 def analytics(desk: Desk, days: Annotated[int, Query(ge=1, le=3650)] = 30) -> Response:
-    """Of your own questions; admins see everyone's in their collections."""
+    """Covers your own questions; admins see everyone's in their collections."""
     return reply(desk.analytics(days))

@@ -1,4 +1,4 @@
-"""Documents over HTTP: uploaded, followed, listed, downloaded, renamed, moved, deleted; pages, tables and figures.
+"""Documents over HTTP: upload, progress, list, download, rename, move, delete; pages, tables and figures.
 
 Callers see the documents of their collections; for others they do not exist.
 """
@@ -50,9 +50,12 @@ FORM = {
                     "required": ["files"],
                     "properties": {
                         "files": {"type": "array", "items": {"type": "string", "format": "binary"}},
-                        "collection": {"type": "string", "description": "Where to put them; default: `default`."},
-                        "metadata": {"type": "string", "description": "A JSON object of names and texts."},
-                        "password": {"type": "string", "description": "Opens encrypted PDFs."},
+                        "collection": {
+                            "type": "string",
+                            "description": "Collection to add them to; default: `default`.",
+                        },
+                        "metadata": {"type": "string", "description": "A JSON object with string values."},
+                        "password": {"type": "string", "description": "Password for encrypted PDFs."},
                     },
                 },
                 "encoding": {"files": {"contentType": "application/octet-stream"}},
@@ -116,7 +119,7 @@ def document_json(document: Document) -> dict[str, Any]:
 async def upload(request: Request, desk: Desk, queue: Queue) -> Response:
     """Each file is accepted once it is safely on disk; /api/uploads shows its progress.
 
-    Its type is detected from its content. An upload with the name of an existing one replaces it.
+    File types are detected from the content. An upload replaces an earlier one with the same name.
     """
     desk.require("add")
     await in_thread(queue.check_room)
@@ -124,7 +127,7 @@ async def upload(request: Request, desk: Desk, queue: Queue) -> Response:
         settings = await in_thread(lambda: desk.settings)
         form = await receive(request, queue.receiving, stack, settings.max_upload_mb)
         if not form.files:
-            raise UsageError("there is no file in the form", hint="put files in the field 'files'")
+            raise UsageError("the form has no file", hint="send files in the field 'files'")
         collection = desk.place_for(form.fields.get("collection", ""))
         metadata = _metadata(form.fields.get("metadata", ""))
         password = form.fields.get("password") or None
@@ -163,7 +166,7 @@ def _metadata(text: str) -> dict[str, str]:
     try:
         return checked_metadata(orjson.loads(text)) if text.strip() else {}
     except orjson.JSONDecodeError:
-        raise UsageError("metadata is a JSON object of names and texts", hint='write {"year": "2024"}') from None
+        raise UsageError("metadata must be a JSON object with string values", hint='write {"year": "2024"}') from None
 
 
 # uploads: how far each has come, as a list and as events; another try; taken back
@@ -171,13 +174,13 @@ def _metadata(text: str) -> dict[str, str]:
 
 @upload_routes.get("", **about("List uploads", shapes.UploadList))
 def uploads(queue: Queue, caller: Who) -> Response:
-    """Your own, newest first; admins see everyone's. Finished ones are listed for a day."""
+    """Lists your own uploads, newest first; admins see everyone's. Finished ones are listed for a day."""
     return reply({"uploads": [upload_json(job) for job in queue.listed(caller)]})
 
 
 @upload_routes.get("/events", summary="Follow uploads", responses=EVENTS)
 async def events(request: Request, queue: Queue, caller: Who, service: Serving) -> Response:
-    """An `upload` event for each upload, then for each change. Ends after two minutes; reconnect then."""
+    """Sends an `upload` event for each upload, then for each change. Ends after two minutes; then reconnect."""
     stream = service.streams.begin(caller.id, _changes(service, queue, caller), request.state.request_id)
     return EventResponse(stream)
 
@@ -207,7 +210,7 @@ def retry_upload(queue: Queue, caller: Who, upload_id: UploadId, body: requests.
 
 @upload_routes.delete("/{upload_id}", **about("Cancel or remove an upload", shapes.Deleted))
 def forget(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
-    """Cancels one that is not finished; removes a finished one from the list, its document stays."""
+    """Cancels an unfinished upload, or removes a finished one from the list; its document stays."""
     return reply({"deleted": queue.forget(upload_id, caller).id})
 
 
@@ -217,12 +220,12 @@ def forget(queue: Queue, caller: Who, upload_id: UploadId) -> Response:
 @document_routes.get("/documents", **about("List documents", shapes.DocumentPage))
 def documents(
     desk: Desk,
-    collection: Annotated[str, Query(max_length=1000, description="Only this one and those inside it.")] = "",
+    collection: Annotated[str, Query(max_length=1000, description="Only this collection and its subcollections.")] = "",
     status: Annotated[str, Query(max_length=20, description="pending, processing, ready or failed.")] = "",
-    q: Annotated[str, Query(max_length=1000, description="Only those with this in their name or title.")] = "",
+    q: Annotated[str, Query(max_length=1000, description="Only documents with this in their name or title.")] = "",
     sort: Annotated[
         Literal["place", "name", "size", "pages", "added", "changed", "status"],
-        Query(description="`place` is collection, then name."),
+        Query(description="`place`: by collection, then by name."),
     ] = "place",
     order: Literal["up", "down"] = "up",
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
@@ -248,7 +251,7 @@ def document(desk: Desk, document_id: DocumentId) -> Response:
     | failures(416),
 )
 def original(request: Request, desk: Desk, document_id: DocumentId) -> Response:
-    """Always a download, so that no HTML file runs as a page of this site. Ranges are supported."""
+    """Always sent as a download, so that HTML files cannot run on this site. Supports range requests."""
     found = desk.find_document(document_id, is_read=True)
     path = desk.original(found.id)
     headers = _cached(found.content_hash)
@@ -289,7 +292,7 @@ def _is_range(header: str, size: int) -> bool:
     if first is not None and last is not None and first > last:
         return False
     if (first is not None and first >= size) or (first is None and last == 0):
-        message = f"the file has only {size:,} bytes"
+        message = f"the file is only {size:,} bytes long"
         raise HTTPException(416, message, {"Content-Range": f"bytes */{size}"})
     return True
 
@@ -304,9 +307,9 @@ def retry(desk: Desk, queue: Queue, document_id: DocumentId, body: requests.Retr
 IndexedId = Annotated[str, Query(min_length=1, max_length=100, description="The document's id.")]
 
 
-@document_routes.post("/ingest/index", name="index", **about("Check that a document is indexed", shapes.Indexed, 404))
+@document_routes.post("/ingest/index", name="index", **about("Index a document", shapes.Indexed, 404))
 def index_document(desk: Desk, queue: Queue, doc_id: IndexedId) -> Response:
-    """Uploads are indexed by themselves; this rebuilds an index that lacks some of it, and retries one that failed."""
+    """Uploads are indexed automatically; this repairs an incomplete index and retries a failed document."""
     found = desk.find_document(doc_id)
     chunks = indexed = 0
     status: str = found.status
@@ -335,13 +338,13 @@ def change(desk: Desk, queue: Queue, document_id: DocumentId, body: requests.Cha
 
 @document_routes.delete("/documents/{document_id}", **about("Delete a document", shapes.DeletedDocuments))
 def delete(desk: Desk, queue: Queue, document_id: DocumentId) -> Response:
-    """With its attachments, at once and for everyone. If it is being added, that is cancelled."""
+    """Deletes its attachments too, immediately and for everyone. Cancels it if it is still being added."""
     return _deleted(desk, queue, [desk.find_document(document_id)])
 
 
 @document_routes.post("/documents/move", **about("Move several documents", shapes.MovedDocuments, 404))
 def move(desk: Desk, queue: Queue, body: requests.MoveIn) -> Response:
-    """All move, or none."""
+    """Moves all of them or none."""
     found = [desk.find_document(document) for document in body.documents]
     _require_idle(desk, queue, found)
     return _moved(desk.move_all([document.id for document in found], body.collection))
@@ -349,15 +352,15 @@ def move(desk: Desk, queue: Queue, body: requests.MoveIn) -> Response:
 
 @document_routes.post("/documents/delete", **about("Delete several documents", shapes.DeletedDocuments, 404))
 def delete_several(desk: Desk, queue: Queue, body: requests.DocumentsIn) -> Response:
-    """With their attachments. All are deleted, or none if one may not be."""
+    """Deletes their attachments too. Deletes all of them, or none if one is not permitted."""
     return _deleted(desk, queue, [desk.find_document(fromkey) for fromkey in dict.fromkeys(body.documents)])
 
 
 @document_routes.patch("/collections/{name:path}", **about("Rename a collection", shapes.MovedDocuments))
 def rename_collection(desk: Desk, queue: Queue, name: CollectionName, body: requests.RenameIn) -> Response:
-    """With the collections inside it; all documents move, or none. Keys do not change.
+    """Renames its subcollections too; moves all documents or none. Keys do not change.
 
-    If the new name exists, the two collections are merged.
+    If the new name already exists, the two collections are merged.
     """
     place = desk.existing_collection(name)
     desk.require("move", place, checked_collection(body.name))
@@ -369,7 +372,7 @@ def rename_collection(desk: Desk, queue: Queue, name: CollectionName, body: requ
 
 @document_routes.delete("/collections/{name:path}", **about("Delete a collection", shapes.DeletedDocuments))
 def delete_collection(desk: Desk, queue: Queue, name: CollectionName) -> Response:
-    """With the collections inside it, at once and for everyone. Running uploads are cancelled."""
+    """Deletes its subcollections too, immediately and for everyone. Cancels running uploads."""
     place = desk.existing_collection(name)
     desk.require("delete", place)
     found = {document.id: document for document in desk.documents(collection=place)}
@@ -403,7 +406,7 @@ def _moved(documents: Sequence[Document]) -> Response:
 
 @document_routes.get("/collections", **about("List collections", shapes.CollectionList))
 def collections(desk: Desk) -> Response:
-    """Those you may read, with the number of documents directly in each."""
+    """Lists the collections you may read, with the number of documents directly in each."""
     caller, counts = desk.caller, dict(desk.collections())
     names = sorted(counts.keys() | set(caller.collections or ()))
     rows = [
@@ -459,7 +462,7 @@ Boxes = Annotated[
     str,
     Query(
         max_length=LONGEST_BOXES,
-        description="Boxes to mark, as JSON: `[[x, y, width, height], …]` in per cent of the page, 100 at most.",
+        description="Boxes to highlight, as JSON: `[[x, y, width, height], …]` in per cent of the page; at most 100.",
         examples=["[[10,41.5,63,1.6]]"],
     ),
 ]
@@ -481,10 +484,10 @@ def image(
     format: Literal["png", "webp"] = "png",
     boxes: Boxes = "",
 ) -> Response:
-    """For PDFs and pictures; other formats have text only."""
+    """For PDFs and images; other formats have text only."""
     document = desk.find_document(document_id, is_read=True)
     if document.format not in WITH_IMAGES:
-        raise NotFound(f"{document.name} has no page images", hint="its text can be shown instead")
+        raise NotFound(f"{document.name} has no page images", hint="use its text instead")
     _page(desk, document, number)
     marked = checked_boxes(boxes, number)
     parts = f"{document.content_hash} {number} {width} {format} {marked}"
@@ -497,13 +500,13 @@ def image(
 
 @document_routes.get("/documents/{document_id}/pages/{number}/text", **about("Get a page's text", shapes.PageText))
 def text(desk: Desk, document_id: DocumentId, number: Number) -> Response:
-    """With the box of every word where the format has pages."""
+    """Includes the box of every word if the format has pages."""
     document = desk.find_document(document_id, is_read=True)
     found = _page(desk, document, number)
     page = found.page
-    own = {name: getattr(page, name) for name in ("label", "start", "width", "height", "ocr")}
+    fields = {name: getattr(page, name) for name in ("label", "start", "width", "height", "ocr")}
     words = _words(found.words, page) if found.words is not None else []
-    return reply({"document_id": document.id, "page": number, **own, "text": found.text, "words": words})
+    return reply({"document_id": document.id, "page": number, **fields, "text": found.text, "words": words})
 
 
 def checked_boxes(text: str, page: int) -> tuple[Box, ...]:
@@ -511,8 +514,8 @@ def checked_boxes(text: str, page: int) -> tuple[Box, ...]:
     try:
         return tuple(Box(page, *row) for row in BOXES.validate_json(text, strict=True)) if text else ()
     except ValidationError:
-        message = "boxes are [[x, y, width, height], …] in per cent of the page"
-        raise UsageError(message, hint=f"{MOST_BOXES} at most") from None
+        message = "boxes must be [[x, y, width, height], …] in per cent of the page"
+        raise UsageError(message, hint=f"send at most {MOST_BOXES}") from None
 
 
 def _page(desk: CallerDesk, document: Document, number: int) -> PageText:
@@ -543,16 +546,16 @@ def _words(words: Geometry, page: Page) -> list[dict[str, Any]]:
 def tables(
     desk: Desk,
     document_id: DocumentId,
-    page: Annotated[int | None, Query(ge=1, le=10_000_000, description="Only those that begin on this page.")] = None,
-    number: Annotated[int | None, Query(ge=1, le=10_000_000, description="Only this one, from 1.")] = None,
-    cells: Annotated[bool, Query(description="`false`: only what was understood of each.")] = True,
-    row: Annotated[int, Query(ge=0, le=100_000_000, description="Cells from this row on; see `next_row`.")] = 0,
+    page: Annotated[int | None, Query(ge=1, le=10_000_000, description="Only tables that start on this page.")] = None,
+    number: Annotated[int | None, Query(ge=1, le=10_000_000, description="Only this table, counted from 1.")] = None,
+    cells: Annotated[bool, Query(description="`false`: omit the cells.")] = True,
+    row: Annotated[int, Query(ge=0, le=100_000_000, description="Return cells from this row on; see `next_row`.")] = 0,
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
     offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
 ) -> Response:
-    """With their cells: text as displayed, number, unit, scale, period, page and boxes.
+    """Includes the cells: text as displayed, number, unit, scale, period, page and boxes.
 
-    Of a large table some 5,000 cells at a time; `next_row` is where to go on, `null` at its end.
+    Large tables come about 5,000 cells at a time; `next_row` starts the next part, `null` at the end.
     """
     document = desk.find_document(document_id, is_read=True)
     found = [
@@ -564,9 +567,9 @@ def tables(
 
 def _table(desk: CallerDesk, table: StoredTable, row: int, *, is_whole: bool) -> dict[str, Any]:
     cells, following = desk.cells(table, row) if is_whole else ([], None)
-    own = table.to_dict()
-    del own["document_id"]
-    return own | {"cells": [cell.to_dict() for cell in cells], "next_row": following}
+    fields = table.to_dict()
+    del fields["document_id"]
+    return fields | {"cells": [cell.to_dict() for cell in cells], "next_row": following}
 
 
 Hash = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The hash of its content.", examples=["9f" * 32])]
@@ -579,7 +582,7 @@ Hash = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The hash of it
     responses=returns_bytes("image/png", description="The figure") | UNCHANGED,
 )
 def figure(request: Request, desk: Desk, image: Hash) -> Response:
-    """A PNG image that was cut out of a document."""
+    """A PNG image from a document."""
     path, headers = desk.figure(image), _cached(image)
     if _is_known(request, headers):
         return Response(status_code=304, headers=headers)

@@ -1,4 +1,4 @@
-"""Who asks, and how much may they? A key or a sign-in becomes a `Caller`; what comes from another site is turned away.
+"""Authentication and limits: a key or sign-in becomes a `Caller`; requests from other sites are rejected.
 
 Everything needs a caller but `OPEN`. Routes ask for the library as the caller sees it (`Desk`).
 Without any key the library is open to the machine it runs on: the caller is `LOCAL`. Then a page of another site could
@@ -99,8 +99,8 @@ class Limits:
             several = running != 1
             raise TooManyRequests(
                 f"{f'{running} questions' if several else 'a question'} of this key "
-                f"{'are' if several else 'is'} being answered already",
-                hint="wait until one of them is done" if several else "wait until it is done",
+                f"{'are' if several else 'is'} already being answered",
+                hint="wait until one of them is finished" if several else "wait until it is finished",
                 retry_after_s=SOON_S,
             )
         return lambda: self._counts.end(place)
@@ -118,7 +118,7 @@ class Limits:
         """A request for as long as it lasts: streams and slow bodies hold a connection each."""
         running = self._open[caller.id]
         if caller.id and settings.concurrent_asks and running >= settings.concurrent_asks + OPEN_AT_ONCE:
-            message = f"{running} requests of this key are open already"
+            message = f"this key already has {running} open requests"
             raise TooManyRequests(message, hint="close some of them", retry_after_s=SOON_S)
         self._open[caller.id] += 1
         try:
@@ -225,13 +225,15 @@ class Guard:
         self._had_keys = self._desk.keys.exist()
         if not self._needs_key and not self._had_keys:
             if self._is_local and not _is_this_machine(_host(headers)):
-                raise AccessDenied("this library is open to its own machine only", hint="call it by localhost")
+                raise AccessDenied(
+                    "this library only accepts requests from its own machine", hint="use the address localhost"
+                )
             if scope["method"] not in SAFE_METHODS:
                 _same_site(headers, needs_header=False)
             return LOCAL
         if secret := _secret(headers):
             if (caller := self._desk.keys.verify(secret)) is None:
-                raise NotSignedIn("this key is not known")
+                raise NotSignedIn("unknown key")
             return caller
         token = _cookie(headers)
         if token and (caller := self._desk.sessions.caller(token)) is not None:
@@ -289,7 +291,7 @@ def _same_site(headers: Mapping[str, str], *, needs_header: bool) -> None:
     origin = headers.get("origin", "")
     elsewhere = origin != "" and _netloc(origin) != headers.get("host", "")
     if elsewhere or headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-        raise AccessDenied("this request comes from another site", hint="open Refdesk's own page")
+        raise AccessDenied("this request comes from another site", hint="use Refdesk's own page")
     if needs_header and headers.get(HEADER) != "1":
         raise AccessDenied("a change made with the cookie needs the header X-Refdesk: 1")
 
@@ -353,9 +355,9 @@ Desk = Annotated[CallerDesk, Depends(_desk)]  # the library as the caller sees i
 MOST_BYTES = 128 << 10  # the request line too: GET /api/search takes 8,000 characters, each up to 12 bytes when escaped
 MOST_HEADERS = 100  # as Apache's own limit; browsers behind proxies send about 40
 HEAD_S = 30.0  # from the first byte of a request, or from the connection, to the end of its head
-TOO_LARGE = (431, "headers_too_large", "the head of this request is too long")
+TOO_LARGE = (431, "headers_too_large", "the request headers are too long")
 TOO_MANY = (431, "headers_too_large", f"this request has more than {MOST_HEADERS} headers")
-TOO_SLOW = (408, "request_timeout", "the head of this request took too long")
+TOO_SLOW = (408, "request_timeout", "the request headers took too long to arrive")
 
 
 class BoundedProtocol(HttpToolsProtocol):

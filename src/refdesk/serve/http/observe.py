@@ -1,4 +1,4 @@
-"""What happened to each request, and how is a failure said? An id, a line in the log, figures; one shape of errors.
+"""Request ids, logging and metrics, and the common format of errors.
 
     {"code": "not_found", "message": "there is no document 'x'", "stage": "", "retryable": false, "hint": "…",
      "request_id": "4f1c…"}
@@ -77,7 +77,7 @@ class ServerStopping(RefdeskError):
     """What runs when the server is told to end is ended with this."""
 
     retryable = True
-    hint = "ask again in a moment"
+    hint = "try again in a moment"
     retry_after_s = 1.0
 
     def __init__(self, message: str = "the server is stopping", *, hint: str | None = None) -> None:
@@ -142,8 +142,8 @@ def problem(error: RefdeskError, request_id: str) -> dict[str, Any]:
     """The one shape. What a defect of ours says of itself (SQL, paths) is for the log, not for the caller."""
     body = error.to_dict() | {"request_id": request_id}
     if status_of(error) == 500:
-        own = {"code": error.code, "stage": error.stage, "request_id": request_id}
-        logger.warning("%s", error.sentence, exc_info=error, extra=own)
+        fields = {"code": error.code, "stage": error.stage, "request_id": request_id}
+        logger.warning("%s", error.sentence, exc_info=error, extra=fields)
         known = f"the stage '{error.stage}' failed" if isinstance(error, AskError) else DEFECT
         body |= {"message": known, "hint": in_the_log(request_id)}
     elif isinstance(error, DiskFull):  # which says where the library lies
@@ -221,7 +221,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
     """Unknown paths and methods, and bodies that could not be read."""
     assert isinstance(error, HTTPException)
     status, path = error.status_code, request.url.path
-    sentence = {404: f"there is nothing at {path}", 405: f"{request.method} is not a method of {path}"}.get(
+    sentence = {404: f"{path} does not exist", 405: f"{path} does not accept {request.method}"}.get(
         status, str(error.detail)
     )
     code = CODES.get(status, "usage_error" if status < 500 else "internal_error")
@@ -238,12 +238,12 @@ def in_words(errors: Sequence[Any], body: Any = None) -> str:
     if errors[0]["type"] == "json_invalid":
         return "the body is not JSON"
     fields: dict[Any, list[tuple[tuple[Any, ...], Any]]] = {}
-    for one in errors:
-        place = _place(one, body)
-        fields.setdefault(place[:2], []).append((place, one))
+    for error in errors:
+        place = _place(error, body)
+        fields.setdefault(place[:2], []).append((place, error))
     first = next(iter(fields.values()))
     deepest = max(first, key=lambda pair: len(pair[0]))[0]  # of a wrong item in a list, the item
-    expected = _expected([one for place, one in first if place == deepest])
+    expected = _expected([error for place, error in first if place == deepest])
     name = ".".join(str(part) for part in deepest[1:]) or ("the body" if deepest[:1] == ("body",) else "")
     more = f" (and {len(fields) - 1} more)" if len(fields) > 1 else ""
     return f"{name}: {expected}{more}" if name else f"{expected}{more}"
@@ -257,7 +257,7 @@ def _place(error: Any, body: Any) -> tuple[Any, ...]:
     found, value = ["body"], body
     for part in place[1:]:
         if isinstance(value, dict):  # as the caller calls it
-            part = next((name for name, own in ASK_NAMES.items() if own == part and name in value), part)
+            part = next((name for name, alias in ASK_NAMES.items() if alias == part and name in value), part)
         is_there = part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int)
         if is_there:
             found.append(part)
@@ -377,25 +377,25 @@ class Figures:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        own: dict[str, Any] = {"registry": self.registry}
-        self._requests = Counter("refdesk_requests", "Requests answered", ["method", "route", "status"], **own)
+        registered: dict[str, Any] = {"registry": self.registry}
+        self._requests = Counter("refdesk_requests", "Requests answered", ["method", "route", "status"], **registered)
         self._latency = Histogram(
-            "refdesk_request_seconds", "Time until a request was answered", ["route"], buckets=BUCKETS, **own
+            "refdesk_request_seconds", "Time to answer a request", ["route"], buckets=BUCKETS, **registered
         )
         self._stages = Histogram(
-            "refdesk_stage_seconds", "Time a stage of asking took", ["stage"], buckets=BUCKETS, **own
+            "refdesk_stage_seconds", "Time spent in a stage of answering", ["stage"], buckets=BUCKETS, **registered
         )
-        self._answers = Counter("refdesk_answers", "Answers given", ["cached", "answered", "level"], **own)
-        self._failures = Counter("refdesk_failed_questions", "Questions that ended in an error", ["code"], **own)
+        self._answers = Counter("refdesk_answers", "Answers given", ["cached", "answered", "level"], **registered)
+        self._failures = Counter("refdesk_failed_questions", "Questions that failed", ["code"], **registered)
         self._failed_models = Counter(
-            "refdesk_model_failures", "Models that were to write an answer and did not", ["model", "code"], **own
+            "refdesk_model_failures", "Failures of models to write an answer", ["model", "code"], **registered
         )
-        self._tokens = Counter("refdesk_tokens", "Tokens that models read and wrote", ["kind"], **own)
-        self._cost = Counter("refdesk_cost_usd", "What models cost, where a price is known", **own)
-        self.waiting = Gauge(
-            "refdesk_jobs_waiting", "Uploads that are not finished", multiprocess_mode="mostrecent", **own
+        self._tokens = Counter("refdesk_tokens", "Tokens read and written by models", ["kind"], **registered)
+        self._cost = Counter("refdesk_cost_usd", "Cost of models with a known price", **registered)
+        self.waiting = Gauge("refdesk_jobs_waiting", "Unfinished uploads", multiprocess_mode="mostrecent", **registered)
+        self.asking = Gauge(
+            "refdesk_streams_open", "Questions being answered", multiprocess_mode="livesum", **registered
         )
-        self.asking = Gauge("refdesk_streams_open", "Questions being answered", multiprocess_mode="livesum", **own)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, str(status)).inc()
@@ -547,8 +547,8 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if own := request_id.get():
-            line["request_id"] = own
+        if current_id := request_id.get():
+            line["request_id"] = current_id
         line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
@@ -561,9 +561,9 @@ def set_up_logging(level: str = "INFO") -> None:
     handler.setFormatter(JsonLines())
     handler.addFilter(lambda record: not _is_second_stop(record))
     for name in ("refdesk", "uvicorn"):
-        one = logging.getLogger(name)
-        one.handlers, one.propagate = [handler], False
-        one.setLevel(level)
+        named_logger = logging.getLogger(name)
+        named_logger.handlers, named_logger.propagate = [handler], False
+        named_logger.setLevel(level)
 
 
 def _is_second_stop(record: logging.LogRecord) -> bool:

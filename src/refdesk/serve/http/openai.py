@@ -1,4 +1,4 @@
-"""OpenAI's interface: programs written for it ask the library without being changed.
+"""The OpenAI-compatible API: programs written for OpenAI can use the library unchanged.
 
 The last message of the user is the question, what was said before is the history. System messages are not heard: how
 an answer is written, checked and cited is the library's, and what a caller may read comes from the key alone. Markers
@@ -40,7 +40,7 @@ RESPONSES[200]["content"] |= returns_events(data=shapes.CompletionChunk)[200]["c
 
 @router.get("/models", **about("List models", shapes.ModelList))
 def models(desk: Desk) -> Response:
-    """`refdesk` and its levels; where a question may be put to several models, these too."""
+    """`refdesk` and its levels, and any models a question may choose."""
     listed = [_listed(name) for name in (*LEVELS, *_choices(desk))]
     return reply({"object": "list", "data": listed})
 
@@ -65,7 +65,7 @@ def _choices(desk: CallerDesk) -> list[str]:
 
 @router.post("/chat/completions", summary="Ask, in OpenAI's format", responses=RESPONSES)
 async def completions(request: Request, service: Serving, desk: Desk, body: CompletionRequest) -> Response:
-    """With `stream` as events. Unsupported parameters of OpenAI are ignored."""
+    """Streams events if `stream` is set. Ignores unsupported OpenAI parameters."""
     text, options = await in_thread(asked, body, desk)
     if not body.stream:
         answer = await ask_once(request, service, desk, text, options)
@@ -78,7 +78,7 @@ async def completions(request: Request, service: Serving, desk: Desk, body: Comp
 
 def asked(body: CompletionRequest, desk: CallerDesk) -> tuple[str, dict[str, Any]]:
     """The question and the options of `desk.ask`."""
-    last = max(place for place, one in enumerate(body.messages) if one.role == "user")
+    last = max(place for place, message in enumerate(body.messages) if message.role == "user")
     before = body.messages[:last]
     history = [
         (chat_message.role, chat_message.text)
@@ -97,8 +97,8 @@ def asked(body: CompletionRequest, desk: CallerDesk) -> tuple[str, dict[str, Any
     elif (level := LEVELS[body.model]) is not None:
         options["level"] = level
     longest = body.max_completion_tokens or body.max_tokens
-    own = {"answer.temperature": body.temperature, "answer.max_tokens": longest and min(longest, MOST_TOKENS)}
-    if settings := {name: value for name, value in own.items() if value is not None} | options.get("settings", {}):
+    given = {"answer.temperature": body.temperature, "answer.max_tokens": longest and min(longest, MOST_TOKENS)}
+    if settings := {name: value for name, value in given.items() if value is not None} | options.get("settings", {}):
         options["settings"] = settings
     return body.messages[last].text, options
 

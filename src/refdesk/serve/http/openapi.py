@@ -1,4 +1,4 @@
-"""What does /openapi.json say about a route? What it returns, an example of it, and how it may fail.
+"""What /openapi.json says about each route: its response, an example, and how it can fail.
 
 Types are in requests.py and responses.py. Routes say theirs with `returns`, not with FastAPI's `response_model`, which
 would build a validator for each at every start; here the components are made when the document is first asked for.
@@ -31,45 +31,49 @@ TRY_AGAIN = frozenset((408, 429, 503, 507))
 # What each status means, and the code and the message of its example.
 FAILURES: Mapping[int, tuple[str, str, str]] = {
     400: ("The request is wrong", "usage_error", "top_k: should be greater than or equal to 1"),
-    401: ("No key, or an unknown one", "not_signed_in", "this library needs a key"),
+    401: ("Missing or unknown key", "not_signed_in", "this library needs a key"),
     403: (
-        "The key may not do this, or the request comes from another site",
+        "Not allowed for this key, or the request comes from another site",
         "access_denied",
         "a reader may not do this",
     ),
-    404: ("It does not exist, or not for this caller", "not_found", "there is no document 'price-list.pdf'"),
+    404: ("Not found, or not visible to this caller", "not_found", "there is no document 'price-list.pdf'"),
     408: ("The body did not arrive", "request_timeout", "nothing arrived for 60 seconds"),
     413: ("Too large", "too_large", "a request can have at most 4 MB; upload larger files as documents"),
     415: ("This type of file is not supported", "unsupported_format", "this type of file is not supported"),
     422: (
         "An unknown field, or a document that cannot be read",
         "unknown_field",
-        "'topk' (did you mean 'top_k'?) is not a field of this request; it may have …",
+        "'topk' (did you mean 'top_k'?) is not a field of this request; known fields: …",
     ),
     429: (
-        "A limit of this key is reached; Retry-After says when to try again",
+        "A limit for this key has been reached; Retry-After says when to try again",
         "too_many_requests",
         "this key has used its 1,000 requests for this hour",
     ),
-    500: ("A bug; the log has the request's id", "internal_error", "something went wrong on the server"),
+    500: (
+        "Internal error; the log has the details under the request id",
+        "internal_error",
+        "something went wrong on the server",
+    ),
     501: ("An optional part is not installed", "extra_missing", "this needs refdesk[rerank]"),
     502: ("A model did not answer", "provider_refused", "the model's key was refused"),
     503: ("Busy; try again", "library_busy", "another program has locked the database"),
     507: ("The disk is full", "disk_full", "the server's disk is full"),
 }
 REQUEST_ID = {"description": "The id of this request in the log", "schema": {"type": "string"}}
-RETRY_AFTER = {"description": "Seconds until another try may succeed", "schema": {"type": "integer"}}
+RETRY_AFTER = {"description": "Seconds to wait before retrying", "schema": {"type": "integer"}}
 # For parameters that a route does not describe itself.
 PARAMETERS: Mapping[str, str] = {
-    "job_id": "Id of a job in the background",
-    "conversation_id": "The conversation's id, `session_id` in a question",
-    "answer_id": "The answer's id, its `query_id` or `trace_id`",
+    "job_id": "Id of a background job",
+    "conversation_id": "The conversation's id; `session_id` in questions",
+    "answer_id": "The answer's id, `query_id` or `trace_id`",
     "key_id": "The key's id or name",
     "name": "Its name",
-    "limit": "How many at most",
-    "offset": "How many to skip",
+    "limit": "Maximum number of results",
+    "offset": "Number of results to skip",
     "order": "Ascending or descending",
-    "days": "How many days back",
+    "days": "Number of days to look back",
     "format": "png or webp",
 }
 

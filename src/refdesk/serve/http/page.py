@@ -1,4 +1,4 @@
-"""The page people use: its files, each known by the hash of them all, under a policy that lets nothing else run.
+"""Serves the web page: files addressed by a hash of them all, under a strict content security policy.
 
 /                       the page            /sign-in        takes a key
 /static/HASH/app.js     never changes, so it is kept for a year

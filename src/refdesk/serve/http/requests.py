@@ -1,4 +1,4 @@
-"""What may be sent? Every request as a type, checked before a route sees it, and shown by OpenAPI with an example."""
+"""Every request as a type, validated before a route sees it and shown in OpenAPI with an example."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Names = Name | Annotated[list[Name], Field(max_length=1000)]
 
 def _sound(name: str) -> str:
     if not name.isprintable() or (name and not name.strip()):
-        raise ValueError("a conversation's id has no invisible characters")
+        raise ValueError("a conversation id cannot contain invisible characters")
     if "/" in name or name in (".", ".."):  # no address would lead to /api/conversations/ID
-        raise ValueError("a conversation's id has no '/', and is not '.' or '..'")
+        raise ValueError("a conversation id cannot contain '/' or be '.' or '..'")
     return name
 
 
@@ -65,10 +65,10 @@ class Shape(BaseModel):
         """Names all unknown fields at once, and the known ones."""
         if not isinstance(value, dict) or cls.model_config.get("extra") != "forbid":
             return value
-        value, known = {name: one for name, one in value.items() if name not in cls.ignored}, list(cls.model_fields)
+        value, known = {name: item for name, item in value.items() if name not in cls.ignored}, list(cls.model_fields)
         for name in [name for name in value if name in cls.spelled]:
             if cls.spelled[name] in value:
-                both = f"'{name}' and '{cls.spelled[name]}' are the same field; send one of them"
+                both = f"'{name}' and '{cls.spelled[name]}' are the same field; send only one of them"
                 raise PydanticCustomError("value_error", "{message}", {"message": both})
             value[cls.spelled[name]] = value.pop(name)
         if unknown := [name for name in value if name not in known]:
@@ -84,7 +84,7 @@ def _unknown(names: list[Any], known: list[str]) -> str:
         quoted.append(f"'{name}' (did you mean '{near[0]}'?)" if near else f"'{name}'")
     are = "is not a field" if len(names) == 1 else "are not fields"
     listed = ", ".join(quoted) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
-    return f"{listed} {are} of this request; it may have {', '.join(known)}"
+    return f"{listed} {are} of this request; known fields: {', '.join(known)}"
 
 
 SCOPE_NAMES = {"document_ids": "document", "documentIds": "document", "collection_name": "collection"}
@@ -97,7 +97,7 @@ class TurnIn(Shape):
 
 
 class ImageIn(Shape):
-    """A PNG, JPEG, GIF or WebP; what it is is seen from its content."""
+    """A PNG, JPEG, GIF or WebP image; the type is detected from the content."""
 
     data: Annotated[str, Field(min_length=1, max_length=4_000_000, description="In base64, or a `data:` URL.")]
 
@@ -114,21 +114,21 @@ def picture(text: str) -> bytes:
     try:
         return b64decode("".join(rest.split()), validate=True)
     except ValueError:
-        raise UsageError("the picture is not base64", hint="send its bytes in base64, or as a data: URL") from None
+        raise UsageError("the image is not valid base64", hint="send its bytes in base64, or as a data: URL") from None
 
 
 class ScopeFields(Shape):
     """What may be searched."""
 
-    collection: Names | None = Field(None, description="Only these collections and those inside them.")
-    document: Names | None = Field(None, description="Only these documents, by id or name; `document_ids` is the same.")
+    collection: Names | None = Field(None, description="Only these collections and their subcollections.")
+    document: Names | None = Field(None, description="Only these documents, by id or name; alias `document_ids`.")
     kind: KnownKind | list[KnownKind] | None = Field(None, description="Only chunks of these kinds.")
     pages: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=2, max_length=2)] | None = Field(
         None, description="First and last page."
     )
     date_from: Annotated[str, Field(max_length=40)] = ""
     date_to: Annotated[str, Field(max_length=40)] = ""
-    metadata: dict[str, str] | None = Field(None, description="Only documents with these metadata.")
+    metadata: dict[str, str] | None = Field(None, description="Only documents with this metadata.")
     spelled = SCOPE_NAMES
 
     def scope(self) -> dict[str, Any]:
@@ -142,23 +142,23 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class AskFields(ScopeFields):
-    """What every question may say about itself."""
+    """Fields that every question accepts."""
 
     top_k: (
-        Annotated[int, Field(ge=1, le=1000, description="Chunks to retrieve; `k` and `topK` are the same.")] | None
+        Annotated[int, Field(ge=1, le=1000, description="Number of chunks to retrieve; aliases `k` and `topK`.")] | None
     ) = None
     k: Annotated[int, Field(ge=1, le=1000)] | None = None
-    max_context_chars: Annotated[int, Field(ge=1, le=10_000_000, description="Characters of the prompt.")] | None = None
-    level: Level | None = Field(None, description="How much is done for an answer.")
-    mode: Mode | ResponseMode | None = Field(None, description="Where the answer comes from, or a response mode.")
-    response_mode: ResponseMode | None = Field(
-        None, description="How an answer is checked; `responseMode` is the same."
-    )
+    max_context_chars: (
+        Annotated[int, Field(ge=1, le=10_000_000, description="Maximum characters in the prompt.")] | None
+    ) = None
+    level: Level | None = Field(None, description="How thoroughly to search and check.")
+    mode: Mode | ResponseMode | None = Field(None, description="How the question is answered, or a response mode.")
+    response_mode: ResponseMode | None = Field(None, description="How the answer is checked; alias `responseMode`.")
     model: Annotated[str, Field(max_length=200)] | None = Field(
-        None, description="The model that writes, one of `models` of /api/me."
+        None, description="Model that writes the answer, one of `models` from /api/me."
     )
     images: Annotated[list[ImageIn], Field(max_length=4)] | None = Field(
-        None, description="Pictures to look at beside the documents; for models that see."
+        None, description="Images to consider along with the documents; for models that accept images."
     )
     conversation_id: ConversationId = Field("", description="Continues this conversation.")
     history: Annotated[list[TurnIn], Field(max_length=1000)] | None = Field(
@@ -166,9 +166,9 @@ class AskFields(ScopeFields):
     )
     conversation_history: Annotated[list[TurnIn], Field(max_length=1000)] | None = None  # seed 000
     verbatim: bool = Field(False, description="No spelling correction, no rewriting.")
-    cache: bool = Field(True, description="May answer from the cache.")
+    cache: bool = Field(True, description="Allow answers from the cache.")
     settings: dict[str, bool | int | float | str] | None = Field(
-        None, description="Settings for this question; docs/settings.md marks those that are allowed."
+        None, description="Settings for this question only; docs/settings.md marks those allowed."
     )
     spelled = ASK_NAMES
 
@@ -185,11 +185,11 @@ Query = Annotated[str, Field(max_length=LONGEST_QUERY)]
 
 
 class QueryRequest(AskFields):
-    """A question under any of three names."""
+    """A question, in one of three fields."""
 
     question: Query | None = None
-    q: Query | None = Field(None, description="The question, as seed 003 calls it.")
-    query: Query | None = Field(None, description="The question, as seed 002 calls it.")
+    q: Query | None = Field(None, description="Alias of `question`.")
+    query: Query | None = Field(None, description="Alias of `question`.")
 
     @property
     def text(self) -> str:
@@ -202,11 +202,11 @@ Searched = Annotated[str, Field(max_length=LONGEST_SEARCH)]
 
 
 class SearchRequest(ScopeFields):
-    """What to look for, under either name, and where."""
+    """What to search for, and where."""
 
     q: Searched | None = None
-    query: Searched | None = Field(None, description="The same as `q`.")
-    k: Annotated[int, Field(ge=1, le=MOST_HITS, description="How many hits; default: `rag.top_k`.")] | None = None
+    query: Searched | None = Field(None, description="Alias of `q`.")
+    k: Annotated[int, Field(ge=1, le=MOST_HITS, description="Number of hits; default: `rag.top_k`.")] | None = None
     method: Method = Field("hybrid", description="By words, by meaning, or both.")
 
     @property
@@ -215,25 +215,27 @@ class SearchRequest(ScopeFields):
 
 
 class ChatRequest(AskFields):
-    """A message of a conversation; `session_id` is `conversation_id`, without one, a new conversation begins."""
+    """A message in a conversation; without `session_id` (or `conversation_id`), a new conversation is started."""
 
     message: Text | None = None
     question: Text | None = None
-    session_id: ConversationId = Field("", description="The same as `conversation_id`.")
-    collection_filter: Names | None = Field(None, description="The same as `collection`.")
-    folder_id: Name | None = Field(None, description="A collection below `collection_filter`, or the only one.")
-    intelligence_level: Level | None = Field(None, description="The same as `level`.")
+    session_id: ConversationId = Field("", description="Alias of `conversation_id`.")
+    collection_filter: Names | None = Field(None, description="Alias of `collection`.")
+    folder_id: Name | None = Field(
+        None, description="A subcollection of `collection_filter`, or a collection on its own."
+    )
+    intelligence_level: Level | None = Field(None, description="Alias of `level`.")
     temperature_override: Annotated[float, Field(ge=0.0, le=2.0)] | None = None
-    enable_cot: bool | None = Field(None, description="The setting `answer.reasoning`.")
+    enable_cot: bool | None = Field(None, description="Sets `answer.reasoning`.")
     ensemble_voting: bool | None = Field(
-        None, description="Three drafts that must agree, or one: the setting `answer.drafts`."
+        None, description="Write three drafts and keep what they agree on; sets `answer.drafts`."
     )
     enable_verification: bool | None = Field(
-        None, description="Relevance check of chunks; and `response_mode` standard when on, quick when off."
+        None, description="Check the relevance of chunks; also sets `response_mode` to standard (on) or quick (off)."
     )
     envelope: bool = Field(
         False,
-        description="/api/chat/stream: the data of every event is `{type, data}`, for clients that read no names.",
+        description="/api/chat/stream: wrap the data of each event as `{type, data}`, for clients without event names.",
     )
 
     @property
@@ -291,7 +293,7 @@ class PresetIn(Shape):
     name: Name
 
 
-Address = Annotated[str, Field(max_length=2000, description="http://host:port/path; empty: the provider's own.")]
+Address = Annotated[str, Field(max_length=2000, description="http://host:port/path; empty: the provider's default.")]
 ApiKey = Annotated[str, Field(max_length=1000, description="Default: the key saved for this address.")]
 
 
@@ -311,11 +313,11 @@ class ProviderIn(ConnectionFields):
 
 
 class ConnectIn(ProviderIn):
-    """A provider's address and key, and which of its models does what; empty: no change."""
+    """A provider's address and key, and the roles of its models; empty: no change."""
 
     model: Annotated[str, Field(max_length=1000)] = ""
     role: ModelRole = "answer"
-    check: bool = Field(True, description="False: save without asking the provider and the model.")
+    check: bool = Field(True, description="False: save without testing the model.")
 
 
 class KeyIn(Shape):
@@ -325,12 +327,12 @@ class KeyIn(Shape):
 
 
 class KeyChange(Shape):
-    """What is left out stays as it is."""
+    """Omitted fields stay unchanged."""
 
     name: Name | None = None
     role: Literal["reader", "editor", "admin"] | None = None
     collections: Annotated[list[Name], Field(max_length=1000)] | None = Field(
-        None, description="Only these and those inside them; `null`: all of them."
+        None, description="Only these collections and their subcollections; `null`: all."
     )
 
 
@@ -372,7 +374,7 @@ class ChatMessage(Carried):
         parts = self.content if isinstance(self.content, list) else []
         addresses = [part.image_url.url for part in parts if part.image_url is not None]
         if any(not url.startswith("data:") for url in addresses):
-            raise UsageError("pictures are taken as data: URLs, not from an address", hint="send the bytes in base64")
+            raise UsageError("images must be sent as data: URLs, not as web addresses", hint="send the image in base64")
         return [picture(url) for url in addresses]
 
 
@@ -381,7 +383,7 @@ class StreamOptions(Carried):
 
 
 class CompletionRequest(Shape):
-    """The parts of OpenAI's request that have an effect; `refdesk` takes the fields of /api/query."""
+    """The supported parts of OpenAI's request; `refdesk` takes the fields of /api/query."""
 
     model: Annotated[str, Field(max_length=200)] = "refdesk"
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2000)]
@@ -397,7 +399,7 @@ class CompletionRequest(Shape):
     @model_validator(mode="after")
     def _asks(self) -> CompletionRequest:
         if not any(message.role == "user" for message in self.messages):
-            raise ValueError("there is no message of the user")
+            raise ValueError("there is no user message")
         return self
 
 
@@ -408,7 +410,7 @@ Metadata = Annotated[
 ]
 
 DocumentId = Annotated[str, Path(min_length=1, max_length=100, description="The document's id.")]
-CollectionName = Annotated[str, Path(min_length=1, max_length=1000, description="Its whole path: `finance/2024`.")]
+CollectionName = Annotated[str, Path(min_length=1, max_length=1000, description="Full path: `finance/2024`.")]
 UploadId = Annotated[str, Path(min_length=1, max_length=100, description="The upload's id.")]
 
 
@@ -436,7 +438,7 @@ class ChangeIn(Shape):
     @model_validator(mode="after")
     def _changes(self) -> ChangeIn:
         if self.name is None and self.collection is None:
-            raise ValueError("name a new name or a new collection")
+            raise ValueError("give a new name or a new collection")
         return self
 
 

@@ -1,4 +1,4 @@
-"""What comes back? Every JSON response as a type: the engine's own values, and what routes put around them.
+"""Every JSON response as a type: the engine's own values, and what routes add to them.
 
 openapi.py makes the components of /openapi.json of these, and so the names and types of generated clients. Replies are
 written by orjson and never validated here; tests/test_http_openapi.py compares real replies with these types.
@@ -32,8 +32,8 @@ def shape(name: str, fields: Mapping[Any, str], about: str | None = None, own: M
 
 def sent(value: Any, beside: Mapping[Any, str], *hidden: str) -> Any:
     """A value of the engine as it is sent: with fields beside its own, without those that are hidden."""
-    own = {name: kind for name, kind in get_type_hints(value).items() if name not in hidden}
-    return shape(value.__name__, beside, value.__doc__, own)
+    hints = {name: kind for name, kind in get_type_hints(value).items() if name not in hidden}
+    return shape(value.__name__, beside, value.__doc__, hints)
 
 
 def many(item: Any) -> Any:
@@ -57,7 +57,7 @@ Document = sent(types.Document, {bool: "has_page_images"}, "source")
 DocumentPage = shape(
     "DocumentPage",
     {many(Document): "documents", int: "total limit offset"},
-    "Some of the documents; `total` counts all that match.",
+    "A page of documents; `total` counts all matches.",
 )
 MovedDocuments = shape("MovedDocuments", {many(Document): "documents"})
 DeletedDocuments = shape("DeletedDocuments", {list[str]: "deleted"}, "The ids of the deleted documents.")
@@ -75,7 +75,7 @@ PageText = shape(
 TableColumn = shape(
     "TableColumn",
     {list[str]: "path", str: "unit scale period"},
-    "What the head of a column says: its texts from top to bottom, and what the numbers below count.",
+    "A column heading: its texts from top to bottom, and the unit, scale and period of the numbers below.",
 )
 TableCell = shape(
     "TableCell",
@@ -83,8 +83,8 @@ TableCell = shape(
         **{int: "row column rows columns start end page", str: "text unit scale period", float | None: "number"},
         many(Box): "boxes",
     },
-    "A cell: rows and columns count from 0, `rows` and `columns` say how many it covers; `number` is `null` where it "
-    "begins with none. Characters `start..end` of the document's text.",
+    "A cell: rows and columns count from 0, `rows` and `columns` are how many it spans; `number` is `null` if its text "
+    "does not start with one. Characters `start..end` of the document's text.",
 )
 DocumentTable = shape(
     "DocumentTable",
@@ -92,19 +92,19 @@ DocumentTable = shape(
         **{int: "id number page start end head_rows row_count cell_count", str: "caption scale"},
         **{many(TableColumn): "columns", many(TableCell): "cells", int | None: "next_row"},
     },
-    "A table and its cells; `next_row` is where to go on where there are more of them.",
+    "A table and its cells; `next_row` is where the next page of cells starts.",
 )
 TablePage = shape(
     "TablePage",
     {str: "document_id", many(DocumentTable): "tables", int: "total limit offset"},
-    "Some tables of a document; `total` counts all.",
+    "A page of a document's tables; `total` counts all of them.",
 )
 Collection = shape("Collection", {str: "name label", int: "documents", bool: "may_edit"})
 CollectionList = shape("CollectionList", {many(Collection): "collections"})
 Upload = shape(
     "Upload",
     {str: "upload_id", types.Status | Literal["gone"]: "status"},
-    "A file that was uploaded and accepted: it is staged until it is added.",
+    "An uploaded file and its progress.",
     {name: kind for name, kind in get_type_hints(types.Job).items() if name not in ("owner", *types.INTERNAL)},
 )
 UploadList = shape("UploadList", {many(Upload): "uploads"})
@@ -118,18 +118,18 @@ BackgroundJob = shape(
         types.Status: "status",
         int: "chunks_done chunks_total",
     },
-    "What is made of documents that are there.",
+    "A background job.",
 )
 BackgroundList = shape("BackgroundList", {many(BackgroundJob): "jobs"})
 SummaryCost = shape(
     "SummaryCost",
     {str: "model", int: "chunks prompt_tokens completion_tokens", float | None: "cost_usd"},
-    "What summaries by a model would take; `cost_usd` is null where no price is known.",
+    "Estimated size and cost of model summaries; `cost_usd` is null if the price is unknown.",
 )
 Indexed = shape(
     "Indexed",
     {str: "doc_id document_name", types.Status | Literal["gone", "cancelled"]: "status", int: "chunks indexed"},
-    "`indexed` of the `chunks` of a document can be found.",
+    "`indexed` of the document's `chunks` are searchable.",
 )
 FailedExample = shape("FailedExample", {str: "name reason"})
 AddedExamples = shape(
@@ -185,19 +185,17 @@ Answer = sent(
         answer.Sufficiency: "sufficiency context_sufficiency",
     },
 )
-KeptAnswer = shape(
-    "KeptAnswer", {list[Feedback]: "feedback"}, "An answer, and what people said about it.", get_type_hints(Answer)
-)
+KeptAnswer = shape("KeptAnswer", {list[Feedback]: "feedback"}, "An answer with its feedback.", get_type_hints(Answer))
 Cleared = shape("Cleared", {bool: "cleared"})
 ConversationList = shape("ConversationList", {list[Conversation]: "conversations"})
-Running = shape("Running", {str: "stream question"}, "A question being answered, and the stream of its events.")
+Running = shape("Running", {str: "stream question"}, "A question in progress and its event stream.")
 Stopped = shape("Stopped", {bool: "stopped"})
 MessageList = shape("MessageList", {list[Message]: "messages", Running | None: "running"})
 AskedList = shape("AskedList", {list[AskedQuestion]: "answers"})
 Stage = shape(
     "Stage",
     {str: "name skipped error", float: "started_ms took_ms cost_usd", dict[str, Any]: "input output", int: "depth"},
-    "One stage as it ran.",
+    "One stage of answering.",
 )
 LookedAt = shape(
     "LookedAt",
@@ -205,12 +203,12 @@ LookedAt = shape(
         **{int: "chunk_id page", str: "document_id document_name", list[str]: "heading_path"},
         **{float: "lexical_score cosine score", Literal["cited", "read", "kept", "dropped"]: "use"},
     },
-    "A chunk that the search found, and what became of it.",
+    "A chunk found by the search, and whether it was used.",
 )
 Trace = shape(
     "Trace",
     {str: "id", float: "total_ms", many(Stage): "stages", many(LookedAt): "passages"},
-    "How an answer came about: its stages in the order they began, and the chunks found, best first.",
+    "How an answer was produced: its stages in order, and the chunks found, best first.",
 )
 Line = shape(
     "Line", {int: "start end page", Box | None: "box"}, "The page and the box of characters `start..end` of a chunk."
@@ -222,31 +220,33 @@ SearchHit = shape(
         **{int: "chunk_id chunk_sequence page", list[str]: "heading_path", list[int]: "pages", many(Box): "boxes"},
         **{float: "lexical_score cosine score", many(Line): "lines", str | None: "page_image figure"},
     },
-    "A chunk with its place and its scores; `page_text`, `page_image` and `figure` are addresses.",
+    "A chunk with its location and scores; `page_text`, `page_image` and `figure` are URLs.",
 )
-Entity = shape("Entity", {str: "key name", int: "chunks"}, "What documents name, and how many chunks name it.")
-NamedEntity = shape("NamedEntity", {str: "key name", many(str): "names", int: "chunks"}, "`names`: how it is written.")
+Entity = shape("Entity", {str: "key name", int: "chunks"}, "A named entity and the number of chunks that mention it.")
+NamedEntity = shape("NamedEntity", {str: "key name", many(str): "names", int: "chunks"}, "`names`: its spellings.")
 Edge = shape(
     "Edge",
     {str: "key name says", int: "count", Citation: "citation"},
-    "What stands beside an entity: the words between, in how many sentences, and one that proves it.",
+    "A neighbour of an entity: the words between them, the number of sentences, and one citation.",
 )
 Neighbourhood = shape(
-    "Neighbourhood", {NamedEntity | None: "entity", many(Edge): "edges", many(Entity): "entities"}, "Around an entity."
+    "Neighbourhood",
+    {NamedEntity | None: "entity", many(Edge): "edges", many(Entity): "entities"},
+    "An entity and its neighbours.",
 )
 SearchResult = shape("SearchResult", {str: "query", types.Method: "method", many(SearchHit): "hits"}, "Best first.")
 
 # Failures and events
 
 _PROBLEM: dict[Any, str] = {str: "code message stage hint request_id", bool: "retryable"}
-Problem = shape("Problem", _PROBLEM, "Every failure looks like this.")
-ThinkingEvent = shape("ThinkingEvent", {str: "step text"}, "A stage has begun; `text` is for people.")
+Problem = shape("Problem", _PROBLEM, "The format of every error.")
+ThinkingEvent = shape("ThinkingEvent", {str: "step text"}, "A stage has started; `text` can be shown to users.")
 SourcesEvent = shape(
-    "SourcesEvent", {many(Citation): "citations"}, "The passages that the answer is written from; markers may change."
+    "SourcesEvent", {many(Citation): "citations"}, "The passages used for the answer; markers may still change."
 )
 ContentEvent = shape("ContentEvent", {str: "token"})
 VerificationEvent = shape(
-    "VerificationEvent", {str: "status", list[str]: "notes"}, "`status` is checking, then the verdict."
+    "VerificationEvent", {str: "status", list[str]: "notes"}, "`status` is `checking`, then the result."
 )
 ReplaceEvent = shape("ReplaceEvent", {str: "content reason"}, "Replaces all content so far; more may follow.")
 DoneEvent = shape("DoneEvent", {Answer: "answer", str: "traceUrl"})
@@ -257,7 +257,7 @@ ErrorEvent = shape("ErrorEvent", _PROBLEM | {NotRequired[str]: "trace_id"}, "The
 DayFigures = shape(
     "DayFigures", {str: "day", int: "questions abstained failed model_failed cost_unknown", float: "cost_usd"}
 )
-Percentiles = shape("Percentiles", {int: "count", float | None: "p50_ms p95_ms"}, "Milliseconds that people waited.")
+Percentiles = shape("Percentiles", {int: "count", float | None: "p50_ms p95_ms"}, "Response time in milliseconds.")
 Latency = shape("Latency", {Percentiles: "total not_cached", by_name(Percentiles): "stages"})
 CacheFigures = shape("CacheFigures", {int: "exact semantic no unknown", Share: "exact_share semantic_share"})
 CostFigures = shape("CostFigures", {float: "total_usd", int: "unknown"})
@@ -267,7 +267,7 @@ ModelFailure = shape("ModelFailure", {str: "model code", int: "answers"})
 ModelFailures = shape(
     "ModelFailures",
     {int: "answers", Share: "share", many(ModelFailure): "models"},
-    "Answers given although a model failed.",
+    "Answers given despite a failed model.",
 )
 ConfidenceFigures = shape("ConfidenceFigures", {int: "high medium low unknown"})
 ModelFigures = shape("ModelFigures", {str: "model", int: "questions"})
@@ -282,7 +282,7 @@ Analytics = shape(
         **{ModelFailures: "model_failures", ConfidenceFigures: "confidence", many(ModelFigures): "models"},
         FeedbackFigures: "feedback",
     },
-    "The last `days`, from `from` to `to`.",
+    "Covers `days` days, from `from` to `to`.",
 )
 
 # Settings, keys, health
@@ -298,7 +298,7 @@ Setting = shape(
 SettingList = shape(
     "SettingList",
     {many(Setting): "settings", dict[str, dict[str, Value]]: "presets", list[str]: "notes"},
-    "`notes` name stored values that cannot be used.",
+    "`notes`: stored values that cannot be used.",
 )
 ProviderState = shape(
     "ProviderState",
@@ -307,7 +307,7 @@ ProviderState = shape(
         Literal["settings", "environment", "provider"]: "address_from",
         Literal["settings", "environment", ""]: "key_from",
     },
-    "A provider as it would be called now. `key` is the last four characters, never all of it.",
+    "A provider with its current configuration. `key` shows only the last four characters.",
 )
 ModelState = shape(
     "ModelState",
@@ -315,23 +315,25 @@ ModelState = shape(
         **{str: "answer", dict[str, list[str]]: "roles", bool: "enabled"},
         **{many(ProviderState): "providers", list[str]: "allowed problems"},
     },
-    "`roles`: the models by what they do, those that stand in behind the one that answers. `allowed`: those that a"
-    " question may be put to. `problems` say which of the models named in the settings cannot be used, and why.",
+    "`roles`: the models of each role; for `answer`, fallbacks follow. `allowed`: models that a question may choose."
+    " `problems`: configured models that cannot be used, and why.",
 )
 ModelNames = shape(
-    "ModelNames", {list[str]: "models", bool: "is_listed"}, "`is_listed` is false where the provider has no list."
+    "ModelNames",
+    {list[str]: "models", bool: "is_listed"},
+    "`is_listed` is false if the provider does not list its models.",
 )
 ModelReply = shape(
     "ModelReply",
     {str: "model reply", float: "ms", bool: "answers cites"},
-    "`answers`: it says what the passage says; `cites`: it names the passage.",
+    "`answers`: the reply is correct; `cites`: it cites the passage.",
 )
 KeyList = shape("KeyList", {list[Key]: "keys"})
-NewKey = shape("NewKey", {Key: "key", str: "secret"}, "The secret is shown here only.")
+NewKey = shape("NewKey", {Key: "key", str: "secret"}, "The secret is shown only here.")
 ChangedKey = shape("ChangedKey", {Key: "key"})
 RevokedKey = shape("RevokedKey", {Key: "revoked"})
 RIGHTS: tuple[Action, ...] = ("add", "settings", "keys", "traces", "analytics", "clear_cache")
-May = shape("May", {bool: " ".join(RIGHTS)}, "What the caller may do.")
+May = shape("May", {bool: " ".join(RIGHTS)}, "The caller's permissions.")
 Me = shape("Me", {May: "may", bool: "signed_in model sees", list[str]: "models"}, own=get_type_hints(Caller))
 SignedOut = shape("SignedOut", {bool: "signed_in"})
 Health = shape("Health", {Literal["ok"]: "status"})
@@ -339,7 +341,7 @@ Readiness = shape(
     "Readiness",
     perhaps({str: "reason version redis files", int: "chunks process generation", many(str): "degraded"})
     | {Literal["ready", "not ready"]: "status"},
-    "All but the status, and what is away, is for admins of the whole library.",
+    "Details beyond `status` and `degraded` are for admins of the whole library.",
 )
 
 # OpenAI's interface
@@ -356,7 +358,7 @@ EXTENSION = (
 Extension = shape(
     "Extension",
     {},
-    "What OpenAI's format has no place for: the final text and its proof.",
+    "What does not fit OpenAI's format: the final text and its citations.",
     {name: get_type_hints(Answer)[name] for name in EXTENSION},
 )
 CompletionMessage = shape(
@@ -378,48 +380,50 @@ CompletionChunk = shape(
     _COMPLETION
     | {Literal["chat.completion.chunk"]: "object", many(ChunkChoice): "choices"}
     | perhaps({Extension: "refdesk", CompletionUsage: "usage"}),
-    "`refdesk` comes with the last choice, then `usage` if asked for.",
+    "`refdesk` comes with the last choice; `usage` follows if requested.",
 )
 CompletionError = shape(
     "CompletionError", {str: "message code", Literal["invalid_request_error", "api_error"]: "type", None: "param"}
 )
 CompletionProblem = shape(
-    "CompletionProblem", _PROBLEM | {CompletionError: "error"}, "A failure, and the same as OpenAI's clients expect it."
+    "CompletionProblem",
+    _PROBLEM | {CompletionError: "error"},
+    "An error, also in the format that OpenAI clients expect.",
 )
 
 # What a field means, by its name or by its component and name.
 MEANINGS: dict[str, str] = {
     **dict.fromkeys(("created_at", "updated_at"), "ISO 8601, in UTC"),
-    **dict.fromkeys(("accuracy", "share", "exact_share", "semantic_share"), "From 0 to 1; null: nothing to count"),
-    **dict.fromkeys(("Key.collections", "Me.collections"), "null: all of them"),
-    **dict.fromkeys(("cost_unknown", "CostFigures.unknown"), "Questions whose price is not known"),
-    **dict.fromkeys(("p50_ms", "p95_ms"), "null: nobody waited"),
+    **dict.fromkeys(("accuracy", "share", "exact_share", "semantic_share"), "From 0 to 1; null: no data"),
+    **dict.fromkeys(("Key.collections", "Me.collections"), "null: all"),
+    **dict.fromkeys(("cost_unknown", "CostFigures.unknown"), "Questions with unknown cost"),
+    **dict.fromkeys(("p50_ms", "p95_ms"), "null: no data"),
     **dict.fromkeys(("Stage.input", "Stage.output"), "Sizes"),
     "last_used": "ISO 8601, in UTC; empty: never",
-    "owner": "The id of the key; empty: whoever is at the machine",
+    "owner": "Id of the key; empty: the local user",
     "size": "Bytes",
-    "parent_id": "The document that it was attached to",
-    "date": "The ISO date it is about or was made on; empty: unknown",
+    "parent_id": "The document it is attached to",
+    "date": "ISO date of its subject or creation; empty: unknown",
     "Document.error": "Why it could not be read",
-    "Upload.upload_id": "The same as `id`",
-    "Upload.status": "`gone`, in an event: it was removed from the list",
+    "Upload.upload_id": "Alias of `id`",
+    "Upload.status": "`gone` (events only): removed from the list",
     "outcome": "added, replaced or unchanged, once it is ready",
-    "Upload.reason": "Why it failed, or what it is the same as",
+    "Upload.reason": "Why it failed, or which document it duplicates",
     "seconds_left": "null: too early to say",
-    "allowed": "For people: `1 to 1000`",
-    "per_request": "Whether a question may set it",
+    "allowed": "Human-readable, such as `1 to 1000`",
+    "per_request": "Whether it can be set per question",
     "Me.model": "Whether a model writes the answers; the mode `general` needs one",
-    "Message.answer_id": "Empty: a person wrote it",
-    "AskedQuestion.error": "The code of the error that ended it",
+    "Message.answer_id": "Empty for user messages",
+    "AskedQuestion.error": "Error code",
     "Stage.skipped": "Why it did not run",
     "Stage.error": "Why it ended early",
     "lexical_score": "BM25",
     "cosine": "Of the question and the chunk",
-    "LookedAt.score": "What it was ranked by in the end",
-    "LookedAt.use": "kept: good enough, but nothing was written or there was no room; dropped: too far off",
+    "LookedAt.score": "Final ranking score",
+    "LookedAt.use": "kept: relevant but not used; dropped: not relevant",
     "Readiness.reason": "Why it is not ready",
-    "Readiness.degraded": "What is away: without Redis all is slower, without files no page is shown and none added",
+    "Readiness.degraded": "Unavailable parts: without Redis, slower; without files, no page can be shown or added",
     "Readiness.files": "Why originals and uploads cannot be reached",
-    "Readiness.redis": "Why Redis is away",
-    "Extension.notes": "What the reader should know about how it came about",
+    "Readiness.redis": "Why Redis is unavailable",
+    "Extension.notes": "Notes for the reader about how the answer was produced",
 }

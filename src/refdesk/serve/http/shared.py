@@ -1,4 +1,4 @@
-"""What do the processes of a server share beside the library? How much each key has done, and the answers they stream.
+"""State shared by the processes of a server: usage per key, and the answers being streamed.
 
 Two ports, each for one machine (SQLite, in a folder that its processes share, or in memory) and for many (Redis, in
 `shared_redis.py`). None of it is kept for long, and a service that loses all of it goes on.

@@ -1,4 +1,4 @@
-"""The same in Redis, for API processes on any number of machines: counts of keys, and the answers being streamed.
+"""The same in Redis, for API processes on many machines: usage per key, and the answers being streamed.
 
     requests:KEY     a key's requests of this hour and the one before
     asking:KEY       its questions that are being answered, each with the process that answers it
@@ -183,12 +183,12 @@ class RedisEvents:
         new = list(parts[self._sent.get(stream.id, 0) :])
         if not (new or is_done or stream.id not in self._sent):
             return
-        held = self._link.call(lambda client: self._appended(client, stream, new, is_done))
-        if held != self._sent.get(stream.id, 0) + len(new):  # Redis was restarted in between
+        stored = self._link.call(lambda client: self._appended(client, stream, new, is_done))
+        if stored != self._sent.get(stream.id, 0) + len(new):  # Redis was restarted in between
             new = list(parts)
-            held = self._link.call(lambda client: self._appended(client, stream, new, is_done, is_anew=True))
-        self._sent[stream.id] = held
-        if is_done and held == len(parts):
+            stored = self._link.call(lambda client: self._appended(client, stream, new, is_done, is_anew=True))
+        self._sent[stream.id] = stored
+        if is_done and stored == len(parts):
             self._let_go(stream.id)
 
     def _appended(self, client: Any, stream: Told, new: list[bytes], is_done: bool, is_anew: bool = False) -> int:
@@ -259,8 +259,8 @@ class RedisEvents:
     def running(self, conversation: str, owner: str) -> Told | None:
         with suppress(RedisAway):
             found = self._link.call(lambda client: client.get(self._name("talk", owner, conversation)))
-            told = self.find(found.decode()) if found else None
-            return told if told is not None and not told.is_done else None
+            record = self.find(found.decode()) if found else None
+            return record if record is not None and not record.is_done else None
         return None
 
     def after(self, stream_id: str, number: int) -> list[bytes]:

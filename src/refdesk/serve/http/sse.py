@@ -207,9 +207,9 @@ class SharedStream(Stream):
 class FollowedStream(Stream):
     """A stream of another process, as it is seen here."""
 
-    def __init__(self, shared: EventLog, told: Told, parts: list[bytes]) -> None:
+    def __init__(self, shared: EventLog, record: Told, parts: list[bytes]) -> None:
         """`parts`: what a reader has seen already must be there when he comes back."""
-        super().__init__(told.owner, "", told.id, (told.conversation, told.question))
+        super().__init__(record.owner, "", record.id, (record.conversation, record.question))
         self._shared = shared
         self.parts = parts
         self._task = asyncio.create_task(self._follow())
@@ -304,8 +304,8 @@ class Streams:
             return None
 
         def found() -> tuple[Told, list[bytes]] | None:
-            told = look(shared)
-            return None if told is None else (told, shared.after(told.id, 0))
+            record = look(shared)
+            return None if record is None else (record, shared.after(record.id, 0))
 
         if (seen := await asyncio.to_thread(found)) is None:
             return None
@@ -333,7 +333,7 @@ class Streams:
             loop = asyncio.get_running_loop()
             loop.call_later(KEPT_S, lambda: loop.run_in_executor(None, shared.forget, stream.id))
         while len(self._known) - self.running > MOST_KEPT:
-            oldest = next(name for name, one in self._known.items() if one.is_done)
+            oldest = next(name for name, stream in self._known.items() if stream.is_done)
             del self._known[oldest]
 
 

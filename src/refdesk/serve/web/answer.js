@@ -1,4 +1,4 @@
-// One answer as it stands: text, sources, how sure, what is missing, what to do with it.
+// One finished answer: text, sources, confidence, what is missing, and actions.
 import { send, url } from "./api.js";
 import { bindChip, bindChips, hideTip, markClaims, markersOf, place, sameQuotes, VERDICTS } from "./chips.js";
 import { dotted, h, icon, iconButton, isLost, milliseconds, tell, toast, trusted } from "./dom.js";
@@ -64,7 +64,7 @@ export function around(answer, again) {
 }
 
 const stoppedNote = (answer, again) => h("p.notice", { class: "stopped" },
-  answer.content ? "Stopped before it was complete. What was written is kept, and was not checked. " : "Stopped before the first word. ",
+  answer.content ? "Stopped early. The text so far is kept but was not checked. " : "Stopped before anything was written. ",
   h("button.link", { onclick: () => again(answer.question) }, "Ask again"));
 
 /** “Searched for … instead of …”, before the text. */
@@ -80,7 +80,7 @@ function doubts(answer) {
   if (!doubtful.length) return null;
   const bad = doubtful.some((claim) => claim.verdict === "contradicted");
   return h("div.checks.notice", { class: bad ? "bad" : "warn" },
-    h("strong", doubtful.length === 1 ? "One sentence is not fully proved" : `${doubtful.length} sentences are not fully proved`),
+    h("strong", doubtful.length === 1 ? "One sentence is not fully supported" : `${doubtful.length} sentences are not fully supported`),
     h("ul", doubtful.map((claim) => h("li", h("q", claim.text), ` ${VERDICTS[claim.verdict]}${claim.note ? `: ${claim.note}` : ""}.`))));
 }
 
@@ -135,7 +135,7 @@ function tools(answer) {
       await send("POST", "/api/feedback", { answer_id: answer.id, verdict, correction });
       good.ariaPressed = verdict === "correct";
       poor.ariaPressed = verdict === "wrong";
-      if (correction || verdict === "correct") { below.replaceChildren(); toast("Thank you. It counts in Analytics."); } else {
+      if (correction || verdict === "correct") { below.replaceChildren(); toast("Thank you. Your feedback appears in Analytics."); } else {
         below.replaceChildren(correctionForm(judge));
         below.querySelector("textarea").focus();
       }
@@ -159,7 +159,7 @@ const exported = (answer, format, label) =>
 function correctionForm(judge) {
   const box = h("textarea.field", { rows: 2, required: true });
   return h("form.correct", { onsubmit: (event) => { event.preventDefault(); judge("wrong", box.value.trim()); } },
-    h("label.stack", "What would be right?", box), h("div.row", h("button.button", { type: "submit" }, "Send the correction"), h("span.quiet.small", "It is noted as wrong; a correction is up to you.")));
+    h("label.stack", "What is the correct answer?", box), h("div.row", h("button.button", { type: "submit" }, "Send correction"), h("span.quiet.small", "Marked as wrong. Adding a correction is optional.")));
 }
 
 function offers(answer, again) {

@@ -1,4 +1,4 @@
-// Talking to the service: JSON in and out, one kind of failure, and streams of events.
+// Calls to the service: JSON in and out, one kind of error, and event streams.
 
 /** What went wrong, for people: `text` holds the message and what to do. */
 export class Failure extends Error {

@@ -1,4 +1,4 @@
-// Which view is shown, who is here, light or dark, and the keys that work everywhere.
+// Routing between views, the current user, the colour theme, and global keyboard shortcuts.
 import { arrive, failureOf, may, me, send } from "./api.js";
 import { bones, byId, failureState, icon, isLost } from "./dom.js";
 import { forgetAll } from "./running.js";

@@ -14,9 +14,9 @@ const CHECKS = { "": "Checks", quick: "Quick", standard: "Second look", thorough
 const MODES = { "": "Mode", agent: "Agent", report: "Report", vision: "Vision", general: "Without documents" };
 const NEEDS_MODEL = ["vision", "general"]; // without one, nobody would look or answer
 const ABOUT = {
-  level: "How much is done: Basic 5 passages by meaning alone, Standard by words and meaning, Enhanced also by what texts name and lead on to, Maximum all engines and drafts that must agree",
-  checks: "How the answer is checked: Quick not again, Second look by another model, Thorough settles disputes",
-  mode: "How it is answered: Agent in several searches, Report as a long answer with sections, Vision with pages as pictures, Without documents by the model alone",
+  level: "How thoroughly to search. Basic: 5 passages by meaning. Standard: by words and meaning. Enhanced: also by names and follow-up searches. Maximum: all engines, several drafts",
+  checks: "How the answer is checked. Quick: built-in check. Second look: by another model. Thorough: disputes are resolved",
+  mode: "How the question is answered. Agent: several searches. Report: a long answer with sections. Vision: pages as images. Without documents: by the model alone",
   model: "The model that writes the answer",
 };
 const STOP_MS = 3000;
@@ -70,17 +70,17 @@ async function begin(mine) {
   const [{ total }, { collections }] = await Promise.all([get("/api/documents?limit=1"), get("/api/collections"), arrive()]);
   if (!intro.isConnected) return; // asked in the meantime
   if (total) {
-    intro.lastChild.textContent = `${many(total)} on the desk. Every sentence of an answer points at the lines that prove it.`;
+    intro.lastChild.textContent = `${many(total)} in the library. Every sentence of an answer links to the lines it is based on.`;
     if (collections.some((one) => one.name === "examples")) intro.append(offerList(EXAMPLES, again));
     return;
   }
   const add = h("button.button.primary", { onclick: () => addExamples(mine, add) }, "Add the example documents");
   const mayTry = may("editor") && (me.collections?.includes("examples") ?? true);
   const first = async (question) => { if (!add.disabled && (await addExamples(mine, add))) put(mine, question); };
-  intro.replaceWith(h("div.begin.start", h("h1", "The desk is empty"),
-    h("p", "Add documents, then ask. Answers come with the page and the exact lines that prove them."),
-    may("editor") ? h("p", h("span.row", mayTry && add, h("a.button", { href: "#/documents" }, icon("upload"), "Add your own"))) : h("p.notice", "There are no documents that you may read yet."),
-    mayTry && h("div.more", h("h3", "Or try one of these: the examples are added first"), offerList(EXAMPLES, first))));
+  intro.replaceWith(h("div.begin.start", h("h1", "The library is empty"),
+    h("p", "Add documents, then ask. Every answer shows the page and the exact lines behind it."),
+    may("editor") ? h("p", h("span.row", mayTry && add, h("a.button", { href: "#/documents" }, icon("upload"), "Add your own"))) : h("p.notice", "There are no documents you can read yet."),
+    mayTry && h("div.more", h("h3", "Or try one of these questions (adds the examples first)"), offerList(EXAMPLES, first))));
 }
 
 async function addExamples(mine, button) {
@@ -122,7 +122,7 @@ async function reopen(mine, id) {
       await begin(mine);
       return;
     }
-    mine.thread.replaceChildren(emptyState("ask", "This conversation does not exist", "It was deleted, or it belongs to somebody else.", h("a.button", { href: "#/ask" }, "New conversation")));
+    mine.thread.replaceChildren(emptyState("ask", "This conversation does not exist", "It was deleted, or it belongs to someone else.", h("a.button", { href: "#/ask" }, "New conversation")));
     mine.form.remove();
   }
 }
@@ -192,7 +192,7 @@ function composer(mine) {
     event.preventDefault();
     const question = box.value.trim();
     if (!question) return;
-    if (mine.running && pictures.has()) { toast("A picture can be sent when this answer is finished."); return; }
+    if (mine.running && pictures.has()) { toast("Wait for this answer before sending an image."); return; }
     box.value = "";
     keepDraft("");
     grow();
@@ -209,7 +209,7 @@ function composer(mine) {
 
 function inLine(mine) {
   if (!mine.queue.length) return [];
-  return [h("p.small.quiet", mine.running ? "Asked next, in this order" : "Not asked yet"), h("ol", { label: "Questions in line" }, mine.queue.map((question, at) => h("li",
+  return [h("p.small.quiet", mine.running ? "Asked next, in this order" : "Not asked yet"), h("ol", { label: "Queued questions" }, mine.queue.map((question, at) => h("li",
     h("span.words", question),
     !mine.running && h("button.link.small", { onclick: () => { leaveLine(mine, at); put(mine, question); } }, "Ask now"),
     iconButton("close", `Remove “${question}”`, () => { leaveLine(mine, at); takeFocus(mine); }))))];
@@ -219,7 +219,7 @@ function enqueue(mine, question) {
   mine.queue.push(question);
   keepQueue(mine.id, mine.queue);
   mine.button();
-  say(`In line: ${question}`);
+  say(`Queued: ${question}`);
 }
 
 function leaveLine(mine, at) {
@@ -314,7 +314,7 @@ async function follow(mine, turn, request, last) {
     else if (type === "sources") turn.cites = data.citations.map((one) => ({ ...one, located: true })); // their lines are looked for at the end
     else if (type === "content") writing.add(data.token);
     else if (type === "replace") { writing.set(data.content); if (data.reason?.includes(" ")) turn.before.replaceChildren(h("p.notice", data.reason)); }
-    else if (type === "verification") { if (data.status === "checking") stage(turn, "Asking for a second look"); }
+    else if (type === "verification") { if (data.status === "checking") stage(turn, "Getting a second opinion"); }
     else if (type === "error") { writing.end(); failed(mine, turn, new Failure(0, data), request); return "failed"; }
     else if (type === "done") {
       writing.end();

@@ -1,4 +1,4 @@
-// Two kinds of charts, drawn by hand; each has a text for those who do not see it.
+// Two hand-drawn kinds of charts, each with a text alternative.
 import { s } from "./dom.js";
 
 const WIDTH = matchMedia("(max-width: 820px)").matches ? 330 : 480; // as wide as it is shown, so that its letters keep their size

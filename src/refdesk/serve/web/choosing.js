@@ -1,4 +1,4 @@
-// Several documents at once: chosen in the list, then moved or deleted together.
+// Selecting several documents in the list, to move or delete them together.
 import { send } from "./api.js";
 import { ask, byId, h, isSure, many } from "./dom.js";
 
@@ -8,11 +8,11 @@ export class Choosing {
     Object.assign(this, { list, act, places, ids: new Set() });
     this.count = h("strong", { role: "status" });
     const button = (text, onclick) => h("button.link", { onclick }, text);
-    this.bar = h("div.row.chosen", { role: "group", label: "Chosen documents", hidden: true }, this.count, button("Choose all shown", () => this.set(true)), button("Move", () => this.move()), button("Delete", () => this.remove()), button("Choose none", () => this.set(false)));
+    this.bar = h("div.row.chosen", { role: "group", label: "Selected documents", hidden: true }, this.count, button("Select all shown", () => this.set(true)), button("Move", () => this.move()), button("Delete", () => this.remove()), button("Select none", () => this.set(false)));
   }
 
   box(one) {
-    const box = h("input", { type: "checkbox", label: `Choose ${one.name}`, onchange: () => { this.ids[box.checked ? "add" : "delete"](one.id); this.show(); } });
+    const box = h("input", { type: "checkbox", label: `Select ${one.name}`, onchange: () => { this.ids[box.checked ? "add" : "delete"](one.id); this.show(); } });
     box.checked = this.ids.has(one.id);
     return box;
   }
@@ -35,7 +35,7 @@ export class Choosing {
 
   show() {
     this.bar.hidden = !this.ids.size;
-    this.count.textContent = `${many(this.ids.size)} chosen`;
+    this.count.textContent = `${many(this.ids.size)} selected`;
   }
 
   async move() {
@@ -44,7 +44,7 @@ export class Choosing {
   }
 
   async remove() {
-    if (!(await isSure(`Delete ${many(this.ids.size)}?`, "They can no longer be searched or cited. The files you added them from are not touched."))) return;
+    if (!(await isSure(`Delete ${many(this.ids.size)}?`, "They can no longer be searched or cited. Your original files are not affected."))) return;
     await this.done("delete", {}, "Deleted.");
   }
 

@@ -1,4 +1,4 @@
-// The library: collections as folders, documents with their status, and everything one does to them.
+// The library: collections as folders, documents with their status, and all actions on them.
 import { get, may, me, query, send, url } from "./api.js";
 import { askPlace, Choosing, placeField } from "./choosing.js";
 import { ask, askText, bones, byId, bytes, dotted, emptyState, failureState, h, icon, iconButton, isLost, isSure, many, needsPassword, number, options, redraw, retryWith, tell, titleOf, toast, when, whyOf } from "./dom.js";
@@ -24,7 +24,7 @@ export async function show(main, [id, page]) {
   state.choosing = new Choosing(state.list, (work, said, change) => act(state, work, said, change), () => state.names);
   const find = h("input.field", { id: "find", type: "search", placeholder: "Search by name", label: "Search by name", oninput: () => { clearTimeout(state.timer); state.timer = setTimeout(() => { state.q = find.value.trim(); first(state); }, 150); } });
   const status = h("select.field.short", { label: "Status", onchange: () => { state.status = status.value; first(state); } },
-    options([["", "Every status"], ...["ready", "processing", "pending", "failed"].map((one) => [one, SAYS[one]])]));
+    options([["", "Any status"], ...["ready", "processing", "pending", "failed"].map((one) => [one, SAYS[one]])]));
   const add = (files) => uploading.add(files);
   const button = (text, onclick) => h("button.button", { onclick }, text);
   const view = h("div.view",
@@ -58,7 +58,7 @@ const placeOf = (state) => state.collection || (me.collections?.[0] ?? "default"
 
 async function loadFolders(state) {
   const place = state.folders.closest(".view")?.querySelector(".drop p");
-  if (place) place.textContent = `or drop them on this page; they go into ${placeOf(state)}`;
+  if (place) place.textContent = `or drop them here to add them to ${placeOf(state)}`;
   try {
     const { collections } = await get("/api/collections");
     state.names = collections.map((one) => one.name);
@@ -87,7 +87,7 @@ async function load(state, more = false) {
     const { total } = found;
     const isBare = !total && !(state.q || state.status || state.collection);
     state.list.closest(".library").classList.toggle("bare", isBare); // an empty library has nothing to filter
-    state.total.textContent = isBare ? "What you add here can be searched and cited." : many(total);
+    state.total.textContent = isBare ? "Documents you add here can be searched and cited." : many(total);
     const left = total - state.list.childElementCount;
     state.more.replaceChildren(...(left > 0 ? [h("p", h("br"), h("button.button", { onclick: () => load(state, true) }, `Show more (${number(left)})`))] : total || state.uploading.isBusy() ? [] : [nothing(state)]));
     if (more && isLost()) rows[0]?.querySelector("button").focus();
@@ -96,8 +96,8 @@ async function load(state, more = false) {
 
 function nothing(state) {
   if (state.q || state.status) return emptyState("files", "No matches", "Try another name, folder or status.");
-  if (state.collection) return emptyState("folder", "This collection is empty", "Add a document to keep it.");
-  return emptyState("files", "No documents yet", may("editor") ? "Drop files above: PDF, Word, PowerPoint, Excel, CSV, HTML, Markdown, text, mail, EPUB, images." : "There are no documents that you may read.");
+  if (state.collection) return emptyState("folder", "This collection is empty", "Add a document, or the collection disappears.");
+  return emptyState("files", "No documents yet", may("editor") ? "Drop files above: PDF, Word, PowerPoint, Excel, CSV, HTML, Markdown, text, mail, EPUB, images." : "There are no documents you can read.");
 }
 
 /** "MD" and "TXT" say more than the first letters of "markdown" and "text". */
@@ -110,7 +110,7 @@ function row(one, state) {
     one.status === "failed" && !needsPassword(one.error) && iconButton("again", `Try ${one.name} again`, () => again(one, state)),
     iconButton("pen", `Rename or move ${one.name}`, () => change(one, state)), iconButton("bin", `Delete ${one.name}`, () => remove(one, state))) : h("span");
   return h("li.doc", { "data-id": one.id, "data-status": one.status }, may("editor") && state.choosing.box(one), h("span.doc-kind", { "aria-hidden": "true" }, kindOf(one)),
-    h("div", h("div.row", one.status === "failed" ? h("strong", one.name) : name, one.status !== "ready" && h("span.tag", { class: one.status === "failed" ? "bad" : "warn" }, SAYS[one.status])), h("p", facts), one.error && h("p.why", whyOf(one.error), " ", may("editor") && needsPassword(one.error) && h("button.link", { onclick: () => again(one, state) }, "Give the password")), (one.notes || []).map((note) => h("p", note))), acts);
+    h("div", h("div.row", one.status === "failed" ? h("strong", one.name) : name, one.status !== "ready" && h("span.tag", { class: one.status === "failed" ? "bad" : "warn" }, SAYS[one.status])), h("p", facts), one.error && h("p.why", whyOf(one.error), " ", may("editor") && needsPassword(one.error) && h("button.link", { onclick: () => again(one, state) }, "Enter password")), (one.notes || []).map((note) => h("p", note))), acts);
 }
 
 /** Does it to the documents that `isOne` holds for, draws the list anew and puts the focus on the row or its successor. */
@@ -129,7 +129,7 @@ async function act(state, work, said, { id = "", isOne = (one) => one.id === id,
 
 async function again(one, state) {
   const body = await retryWith(one.name, one.error);
-  if (body) await act(state, send("POST", `/api/documents/${one.id}/retry`, body), "It is being read again.", { id: one.id });
+  if (body) await act(state, send("POST", `/api/documents/${one.id}/retry`, body), "Processing it again.", { id: one.id });
 }
 
 async function change(one, state) {
@@ -142,27 +142,27 @@ async function change(one, state) {
 }
 
 async function remove(one, state) {
-  if (!(await isSure(`Delete “${one.name}”?`, "It can no longer be searched or cited. The file you added it from is not touched."))) return;
+  if (!(await isSure(`Delete “${one.name}”?`, "It can no longer be searched or cited. Your original file is not affected."))) return;
   await act(state, send("DELETE", `/api/documents/${one.id}`), "Deleted.", { id: one.id, isGone: true });
 }
 
 async function renameFolder(name, state) {
-  const wanted = await askPlace(`Rename “${name}”`, "Name, or path", name, state.names, h("p", "What is inside it goes along. Keys are not changed: who may read the old name does not see the new one by it."));
+  const wanted = await askPlace(`Rename “${name}”`, "Name or path", name, state.names, h("p", "Its documents and subcollections move too. Keys are not updated: a key for the old name does not give access to the new one."));
   if (!wanted || wanted === name) return;
   const isThere = state.names.some((one) => within(one, wanted) && !within(one, name));
-  if (isThere && !(await isSure(`“${wanted}” is there already`, "Both become one.", "Make them one"))) return;
+  if (isThere && !(await isSure(`“${wanted}” already exists`, "The two collections will be merged.", "Merge"))) return;
   await folderAct(send("PATCH", url`/api/collections/${name}`, { name: wanted }), `It is called ${wanted}.`, wanted, state, name);
 }
 
 async function removeFolder(name, amount, state) {
-  if (!(await isSure(`Delete “${name}”?`, `${many(amount)} in it can no longer be searched or cited. The files you added are not touched.`))) return;
+  if (!(await isSure(`Delete “${name}”?`, `${many(amount)} will no longer be searchable or citable. Your original files are not affected.`))) return;
   await folderAct(send("DELETE", url`/api/collections/${name}`), "Deleted.", "", state, name);
 }
 
 const within = (collection, name) => `${collection}/`.startsWith(`${name}/`);
 
 async function newFolder(state) {
-  const name = await askPlace("New collection", "Name, or path", state.collection && `${state.collection}/`, state.names);
+  const name = await askPlace("New collection", "Name or path", state.collection && `${state.collection}/`, state.names);
   if (name) await enter(state, name);
 }
 
@@ -176,6 +176,6 @@ async function folderAct(work, said, open, state, name) {
 async function byUrl(state, uploading) {
   const url = await askText("Add from the web", "Address of a page or a file", "", "Add", { type: "url", placeholder: "https://example.org/report.pdf" });
   if (!url) return;
-  await act(state, send("POST", "/api/documents/url", { url, collection: placeOf(state) }), "It is being fetched.");
+  await act(state, send("POST", "/api/documents/url", { url, collection: placeOf(state) }), "Fetching it.");
   uploading.watch();
 }

@@ -121,7 +121,7 @@ export function whyOf(reason = "") {
 export async function retryWith(name, reason) {
   if (!needsPassword(reason)) return {};
   const box = h("input.field", { type: "password", required: true, autocomplete: "off" });
-  const password = await ask(`Open ${name}`, h("label.stack", "Its password", box), "Try again", { read: () => box.value });
+  const password = await ask(`Open ${name}`, h("label.stack", "Password", box), "Try again", { read: () => box.value });
   return password ? { password } : null;
 }
 

@@ -1,4 +1,4 @@
-// What the documents name: an entity, what stands beside it, and the sentence that proves each.
+// Names in the documents: an entity, related names, and a sentence for each.
 import { failureOf, get, query } from "./api.js";
 import { bones, dotted, emptyState, h, many, s } from "./dom.js";
 import { openCitation } from "./viewer.js";
@@ -8,34 +8,34 @@ const LONGEST = 18; // letters of a name in the drawing
 const place = (key) => `#/graph/${encodeURIComponent(key)}`;
 
 export async function show(main, [key = ""]) {
-  const box = h("input.field", { id: "find", type: "search", placeholder: "A person, a place, a code …", label: "Find a name", maxlength: 200, value: key });
+  const box = h("input.field", { id: "find", type: "search", placeholder: "A person, a place, a code …", label: "Search names", maxlength: 200, value: key });
   const form = h("form.row.finding", { role: "search" }, box, h("button.button", { type: "submit" }, "Show"));
   const body = h("div", bones());
   form.addEventListener("submit", (event) => { event.preventDefault(); location.hash = place(box.value.trim()); });
-  main.replaceChildren(h("div.view", h("div.view-head", h("div", h("h1", "Names"), h("p", "What the documents name, and the sentences that name it together."))), form, body));
+  main.replaceChildren(h("div.view", h("div.view-head", h("div", h("h1", "Names"), h("p", "People, places and codes in the documents, and the sentences that mention them together."))), form, body));
   try {
     const found = await get(`/api/graph?${query({ entity: key })}`);
     if (found.entity) box.value = found.entity.name;
     body.replaceChildren(...(found.entity ? around(found) : listed(found.entities)));
   } catch (error) {
     if (failureOf(error).status !== 404) throw error;
-    body.replaceChildren(emptyState("graph", "No document names this", "Another spelling may be there; or search for it in a question."));
+    body.replaceChildren(emptyState("graph", "No document mentions this", "Try another spelling, or ask a question about it."));
   }
 }
 
 const listed = (entities) => (entities.length
-  ? [h("h2", "Named most"), h("div.named", entities.map((one) => h("a.button", { href: place(one.key) }, one.name, h("small.quiet", ` ${one.chunks}`))))]
-  : [emptyState("graph", "Nothing is named yet", "Add documents; what they name is shown here.")]);
+  ? [h("h2", "Most mentioned"), h("div.named", entities.map((one) => h("a.button", { href: place(one.key) }, one.name, h("small.quiet", ` ${one.chunks}`))))]
+  : [emptyState("graph", "No names yet", "Add documents to see the names in them.")]);
 
 function around({ entity, edges }) {
   const cites = edges.map((edge) => edge.citation);
   const head = h("div", h("h2", entity.name), h("p.quiet", dotted(many(entity.chunks, "passage"), entity.names.length > 1 && `also written ${entity.names.slice(1, 4).join(", ")}`)));
-  if (!edges.length) return [head, emptyState("graph", "Nothing stands beside it", "No sentence names it together with something else.")];
+  if (!edges.length) return [head, emptyState("graph", "No related names", "No sentence mentions it together with another name.")];
   const rows = edges.map((edge, at) => {
     const proof = h("button.link", { onclick: () => openCitation(cites, at, proof) }, `“${edge.citation.quote.trim()}” `, h("span.quiet", dotted(edge.citation.document_name, `page ${edge.citation.page}`)));
     return h("li", h("p", h("a", { href: place(edge.key) }, edge.name), edge.says && h("span.quiet", ` · ${edge.says}`), edge.count > 1 && h("span.quiet", ` · ${many(edge.count, "sentence")}`)), proof);
   });
-  return [head, h("div.around", drawn(entity, edges, cites), h("ul.edges", { label: "What stands beside it" }, rows))];
+  return [head, h("div.around", drawn(entity, edges, cites), h("ul.edges", { label: "Related names" }, rows))];
 }
 
 /** The entity in the middle, what stands beside it in a circle; a line opens its proof, a name leads on. */

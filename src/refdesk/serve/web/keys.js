@@ -1,4 +1,4 @@
-// Keys: who may come in, as what, to which collections.
+// Access keys: who, with which role, for which collections.
 import { copy } from "./answer.js";
 import { get, send, url } from "./api.js";
 import { ask, failureState, h, icon, iconButton, isLost, isSure, options, redraw, tell, when } from "./dom.js";
@@ -13,7 +13,7 @@ async function draw(section) {
   const head = h("div.row", h("h2.spread", { tabindex: "-1" }, "Keys"), h("button.button", { onclick: () => create(section) }, icon("plus"), "New key"));
   try {
     const keys = (await get("/api/keys")).keys.filter((key) => !key.revoked_at);
-    redraw(section, [head, keys.length ? h("div.scroll", { tabindex: "0", role: "group", label: "Keys" }, table(keys, section)) : h("p.quiet", "There are no keys: only this machine can use the library.")]);
+    redraw(section, [head, keys.length ? h("div.scroll", { tabindex: "0", role: "group", label: "Keys" }, table(keys, section)) : h("p.quiet", "There are no keys, so only this machine can use the library.")]);
   } catch (error) { redraw(section, [head, failureState(error, () => draw(section))]); }
   if (isLost()) section.querySelector("button").focus(); // its key is gone
 }
@@ -34,7 +34,7 @@ function describe(title, yes, work, key = {}) {
 }
 
 async function change(key, section) {
-  if (await describe(`The key of ${key.name}`, "Change", (wanted) => send("PATCH", url`/api/keys/${key.id}`, wanted), key)) await draw(section);
+  if (await describe(`Key for ${key.name}`, "Change", (wanted) => send("PATCH", url`/api/keys/${key.id}`, wanted), key)) await draw(section);
 }
 
 async function create(section) {
@@ -42,12 +42,12 @@ async function create(section) {
   if (!made) return;
   const secret = made.secret || made.key;
   const button = h("button.button", { onclick: () => copy(secret) }, icon("copy"), "Copy"); // has the focus
-  await ask("The new key", h("div", h("p", "It is shown only once. Pass it on safely."), h("p.secret", secret), button), "Done", { no: "" });
+  await ask("The new key", h("div", h("p", "It is shown only once. Copy it now and share it securely."), h("p.secret", secret), button), "Done", { no: "" });
   await draw(section);
 }
 
 async function revoke(key, section) {
-  if (!(await isSure(`Revoke the key of “${key.name}”?`, "It stops working at once.", "Revoke"))) return;
+  if (!(await isSure(`Revoke the key for “${key.name}”?`, "It stops working immediately.", "Revoke"))) return;
   try { await send("DELETE", url`/api/keys/${key.id}`); } catch (error) { tell(error); }
   await draw(section);
 }

@@ -1,4 +1,4 @@
-// Connecting a model: provider, address, key, the names it lists, a test. At the top of the settings.
+// Connecting a model: provider, address, key, model list, test. At the top of the settings.
 import { failureOf, get, send, url } from "./api.js";
 import { h, isLost, milliseconds, options, redraw, toast } from "./dom.js";
 
@@ -23,15 +23,15 @@ function show(place, state, changed, chosen) {
 const split = (name) => (name ? [name.slice(0, name.indexOf(":")), name.slice(name.indexOf(":") + 1)] : ["", ""]);
 
 function status({ answer, enabled, problems }) {
-  if (!enabled) return h("p", "Models are switched off: nothing leaves this machine. Switch on llm.enabled below to connect one.");
-  if (!answer) return h("p", "No model is connected. Answers are sentences quoted from your documents; a model writes them in its own words, and each is checked.");
-  return h("p", "Answers are written by ", h("strong", answer), problems.length ? ", which cannot be used: sentences are quoted instead." : ".");
+  if (!enabled) return h("p", "Models are switched off, so nothing leaves this machine. Turn on llm.enabled below to connect one.");
+  if (!answer) return h("p", "No model is connected, so answers are quoted from your documents. A model writes them in its own words; every sentence is still checked.");
+  return h("p", "Answers are written by ", h("strong", answer), problems.length ? ", which is not available, so answers are quoted from the documents." : ".");
 }
 
 /** What came of the question that a model was asked about a passage. */
-export const trialText = ({ ms, answers, cites, reply }) => (answers ? `It answered in ${milliseconds(ms)}. ${cites ? "It cited the passage." : "It did not cite the passage: citations are added to its answers."}` : `It did not answer from the passage it was given, but said: “${reply.slice(0, 120)}”`);
+export const trialText = ({ ms, answers, cites, reply }) => (answers ? `It answered in ${milliseconds(ms)}. ${cites ? "It cited the passage." : "It did not cite the passage; Refdesk will add citations to its answers."}` : `It did not answer from the given passage, but replied: “${reply.slice(0, 120)}”`);
 
-const keyHint = ({ key, key_from: from, needs_key: needs }) => (key ? `saved (${key})${from === "environment" ? " in the environment" : ""}` : needs ? "required" : "if it needs one");
+const keyHint = ({ key, key_from: from, needs_key: needs }) => (key ? `saved (${key})${from === "environment" ? " in the environment" : ""}` : needs ? "required" : "if required");
 
 function form(place, state, provider, model, changed) {
   const one = state.providers.find((known) => known.name === provider);
@@ -65,15 +65,15 @@ function form(place, state, provider, model, changed) {
     await draw(place, changed, provider);
     await changed();
   };
-  const connect = button("Save", "Asking it one question…", async () => {
+  const connect = button("Save", "Testing the model…", async () => {
     try { await save(true); } catch (error) {
       note(`${failureOf(error).text} Nothing was saved. `, "bad", h("button.link", { onclick: () => busy(connect, "Saving…", () => save(false)) }, "Save anyway"));
     }
   }, "primary");
-  const find = button("List models", "Asking for its models…", async () => {
+  const find = button("List models", "Loading models…", async () => {
     const found = await send("POST", "/api/models/list", { provider, ...typed() });
     names.replaceChildren(...found.models.map((value) => h("option", { value })));
-    note(!found.is_listed ? "This provider does not list its models; enter the name." : found.models.length ? `${found.models.length} models: ${found.models.slice(0, 8).join(", ")}${found.models.length > 8 ? " …" : ""}` : "It has no models.", found.models.length ? "good" : "");
+    note(!found.is_listed ? "This provider does not list its models; enter the name." : found.models.length ? `${found.models.length} models: ${found.models.slice(0, 8).join(", ")}${found.models.length > 8 ? " …" : ""}` : "This provider has no models.", found.models.length ? "good" : "");
     name.focus();
   });
   const test = button("Test", "Testing…", async () => {
@@ -81,13 +81,13 @@ function form(place, state, provider, model, changed) {
     const found = await send("POST", "/api/models/test", { model: `${provider}:${name.value.trim()}`, ...typed() });
     note(trialText(found), found.answers ? "good" : "bad");
   });
-  const forget = one.key_from === "settings" || one.address_from === "settings" ? button("Forget address and key", "Removing…", async () => {
+  const forget = one.key_from === "settings" || one.address_from === "settings" ? button("Delete address and key", "Removing…", async () => {
     await send("DELETE", url`/api/models/providers/${provider}`);
     await draw(place, changed, provider);
     await changed();
   }) : null;
   const field = (label, hint, ...rest) => h("label.stack", h("span", h("strong", label), " ", h("span", hint)), ...rest);
   return h("form.connect", { onsubmit: (event) => { event.preventDefault(); connect.click(); } },
-    field("Provider", "", pick), field("Model", "", name, names), ...(isFile ? [] : [field("Address", "if not the provider’s own", address), field("API key", "stored on the server, never shown again", key)]),
+    field("Provider", "", pick), field("Model", "", name, names), ...(isFile ? [] : [field("Address", "only if not the provider’s default", address), field("API key", "stored on the server, never shown again", key)]),
     h("div.row", connect, test, isFile ? null : find, forget), said);
 }

@@ -1,4 +1,4 @@
-// What this tab must not lose: questions whose answers are on their way, those in line, and the one being typed.
+// State this tab must not lose: questions being answered, queued questions, and the one being typed.
 // Kept for this tab only, so that a page that is loaded anew goes on where it was.
 
 const RUNNING = "refdesk.running"; // {conversation: {question, request, last, before}}

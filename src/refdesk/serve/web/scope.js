@@ -22,7 +22,7 @@ export async function dropGone(scope) {
   const gone = await Promise.all(scope.documents.map(isGone));
   const before = scopeName(scope);
   Object.assign(scope, { collections: scope.collections.filter((name) => names.has(name)), documents: scope.documents.filter((_, at) => !gone[at]) });
-  if (scopeName(scope) !== before) toast(`No longer all there: “${before}”. Searched now: ${scopeName(scope)}.`);
+  if (scopeName(scope) !== before) toast(`Parts of “${before}” no longer exist. Now searching: ${scopeName(scope)}.`);
 }
 
 /** Lets the reader tick collections and documents; changes `scope` in place when it is accepted. */

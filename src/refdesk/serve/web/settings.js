@@ -1,4 +1,4 @@
-// Every setting with its help, its default and a sign when it was changed; presets; models; keys.
+// Every setting with its help, default and a mark if it was changed; presets; models; keys.
 import { failureOf, get, may, send } from "./api.js";
 import { byId, calmly, emptyState, h, isLost, options, redraw, refocus, tell, toast } from "./dom.js";
 import { keysGroup } from "./keys.js";
@@ -8,12 +8,12 @@ const SECTIONS = {
   rag: "Search", query: "Questions", answer: "Answers", agent: "Agent and reports", prompt: "House rules", llm: "Models", cache: "Cache", conversation: "Conversations", ingest: "Reading documents", serve: "Service", keys: "Keys",
 };
 const PRESETS = {
-  speed: "Short searches, fewest checks", balanced: "The defaults, for most libraries", quality: "Deeper searches, disputes are resolved", offline: "Nothing leaves this machine",
+  speed: "Faster searches, fewer checks", balanced: "The defaults, for most libraries", quality: "Deeper searches, disputes are resolved", offline: "Nothing leaves this machine",
 };
 const SAVED = "Saved. Applies to the next question.";
 
 export async function show(main) {
-  if (!may("admin")) { main.replaceChildren(h("div.view", emptyState("gear", "For administrators", "Your key may not change settings."))); return; }
+  if (!may("admin")) { main.replaceChildren(h("div.view", emptyState("gear", "For administrators", "Your key does not allow changing settings."))); return; }
   const view = h("div.view");
   main.replaceChildren(view);
   await draw(view);
@@ -27,7 +27,7 @@ async function draw(view) {
   redraw(view, [
     h("div.view-head", h("div.spread", h("h1", "Settings"), h("p", { "data-changed": "" }, summary(rows)))),
     await modelPanel(() => draw(view)),
-    h("h2", "Presets"), h("p.quiet.small", "Each changes several settings at once; all others stay as they are."),
+    h("h2", "Presets"), h("p.quiet.small", "Each preset changes several settings at once; the others stay as they are."),
     h("div.presets", Object.entries(PRESETS).map(([name, text]) => h("button.card.preset", { "aria-pressed": String(holds(found, name)), onclick: () => apply(view, send("POST", "/api/settings/preset", { name })) }, h("strong", name), h("span", text)))),
     h("p", find), h("p.quiet", { id: "none", role: "status" }), h("nav.jumps", { label: "Sections" }, [...groups.keys(), "keys"].map((section) => h("button.link", { onclick: () => jump(section) }, SECTIONS[section] || section))),
     ...[...groups].map(([section, specs]) => h("section.group", { id: `g-${section}` }, h("h2", { tabindex: "-1" }, SECTIONS[section] || section), ...specs.map((spec) => setting(spec, view)))),

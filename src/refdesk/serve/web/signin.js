@@ -1,4 +1,4 @@
-// Takes a key, gives a cookie, goes back to where one wanted to be.
+// Exchanges a key for a cookie and returns to the page the user wanted.
 import { failureOf, send } from "./api.js";
 
 const wrong = document.getElementById("wrong");
@@ -12,7 +12,7 @@ document.getElementById("form").addEventListener("submit", async (event) => {
     await send("POST", "/api/session", { key: box.value.trim() });
     location.replace(`/${location.hash}`);
   } catch (error) {
-    wrong.textContent = failureOf(error).status === 401 ? "This key is not known here, or it was withdrawn." : failureOf(error).text;
+    wrong.textContent = failureOf(error).status === 401 ? "This key is unknown or has been revoked." : failureOf(error).text;
     wrong.hidden = false;
     box.select();
   }

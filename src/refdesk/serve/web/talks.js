@@ -36,7 +36,7 @@ function row(talk) {
   const title = talk.title || "Untitled";
   return h("div.talk", { role: "listitem", "data-id": talk.id },
     h("a", { href: url`#/ask/${talk.id}`, title: dotted(title, when(talk.updated_at)) }, title),
-    waiting.has(talk.id) && h("span.spinner", { role: "img", label: "An answer is on its way" }),
+    waiting.has(talk.id) && h("span.spinner", { role: "img", label: "Answering" }),
     !waiting.has(talk.id) && [iconButton("pen", `Rename “${title}”`, () => rename(talk)), iconButton("bin", `Delete “${title}”`, () => remove(talk))]);
 }
 
@@ -56,7 +56,7 @@ async function rename(talk) {
 }
 
 async function remove(talk) {
-  if (!(await isSure(`Delete “${talk.title || "Untitled"}”?`, "Its questions, answers and traces are removed for good."))) return;
+  if (!(await isSure(`Delete “${talk.title || "Untitled"}”?`, "Its questions, answers and traces are deleted permanently."))) return;
   await tried(send("DELETE", url`/api/conversations/${talk.id}`).then(() => deleted.add(talk.id)));
   if (current() === encodeURIComponent(talk.id)) location.hash = "#/ask";
   else (list.querySelector(".talk a") || document.querySelector(".talks-head a")).focus();

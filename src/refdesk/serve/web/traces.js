@@ -1,4 +1,4 @@
-// How one answer came about: its stages as a waterfall, with what went in and what came out.
+// The trace of an answer: its stages as a waterfall, with input and output.
 import { get, url } from "./api.js";
 import { showBody } from "./answer.js";
 import { bones, dotted, emptyState, h, milliseconds, when } from "./dom.js";
@@ -11,7 +11,7 @@ export async function show(main, [id]) {
 
 async function list() {
   const { answers } = await get("/api/answers?limit=100");
-  return [h("div.view-head", h("div", h("h1", "Traces"), h("p", "What happened between a question and its answer."))),
+  return [h("div.view-head", h("div", h("h1", "Traces"), h("p", "What happened between each question and its answer."))),
     answers.length ? h("ul.answers", answers.map((answer) => h("li", h("a", { href: `#/traces/${answer.id}` }, h("span", { title: answer.question }, answer.question), answer.error ? h("span.tag.bad", "failed") : "", h("span.quiet.small", when(answer.created_at)))))) : emptyState("trace", "Nothing has been asked yet", "Every answer leaves a trace here.")];
 }
 
@@ -41,12 +41,12 @@ function row(stage, total) {
       values("Input", stage.input), values("Output", stage.output), stage.cost_usd ? h("div", h("dt", "Cost"), h("dd", `$${stage.cost_usd.toFixed(5)}`)) : ""));
 }
 
-const looked = (passages) => h("div.card", h("h2", "Passages looked at"), h("table.plain-table",
+const looked = (passages) => h("div.card", h("h2", "Passages considered"), h("table.plain-table",
   h("thead", h("tr", ["Passage", "Words", "Meaning", "Score", "Use"].map((name) => h("th", name)))),
   h("tbody", passages.map((one) => h("tr", h("td", h("a", { href: url`#/documents/${one.document_id}/${one.page}` }, one.document_name), " ", dotted(`page ${one.page}`, one.heading_path.at(-1))),
     [one.lexical_score.toFixed(1), one.cosine.toFixed(2), one.score.toFixed(2), one.use].map((value) => h("td", value)))))));
 
 function values(name, given) {
   const lines = Object.entries(given || {}).map(([key, value]) => `${key}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
-  return h("div", h("dt", name), h("dd", lines.length ? h("pre", lines.join("\n")) : h("span.quiet", "nothing noted")));
+  return h("div", h("dt", name), h("dd", lines.length ? h("pre", lines.join("\n")) : h("span.quiet", "no details")));
 }

@@ -1,4 +1,4 @@
-// Files on their way in: sent one after the other, then followed until they are ready or have failed.
+// Uploads: sent one after the other, then followed until they are ready or failed.
 import { failureOf, send, stream } from "./api.js";
 import { h, icon, iconButton, many, needsPassword, number, retryWith, say, tell, toast, whyOf } from "./dom.js";
 
@@ -21,7 +21,7 @@ export function takeDrops(view, add) {
     over(event, false);
     const items = [...event.dataTransfer.items].filter((one) => one.kind === "file");
     const files = items.filter((one) => !one.webkitGetAsEntry()?.isDirectory);
-    if (files.length < items.length) toast("Folders cannot be dropped here: drop the files in them.");
+    if (files.length < items.length) toast("Folders cannot be dropped here. Drop the files inside them instead.");
     add(files.map((one) => one.getAsFile()));
   });
 }
@@ -29,7 +29,7 @@ export function takeDrops(view, add) {
 const ORDER = { failed: 0, processing: 1, pending: 2, sending: 3, ready: 4 }; // what needs someone comes first
 const isDone = (status) => status === "ready" || status === "failed";
 const SETTLE_MS = 400; // sixty files that become ready one after the other do not ask for the list sixty times
-export const SAYS = { sending: "Sending", pending: "Waiting", processing: "Being read", ready: "Ready", failed: "Failed" };
+export const SAYS = { sending: "Sending", pending: "Waiting", processing: "Processing", ready: "Ready", failed: "Failed" };
 
 export class Uploading {
   constructor(changed, collection) {
@@ -113,9 +113,9 @@ export class Uploading {
     const row = h("li.upload", { "data-status": one.status, "data-name": one.name },
       h("div.row", h("span", { title: one.name }, one.name), h("span.tag", { class: { ready: "good", failed: "bad" }[one.status] || "" }, says),
         failed && one.id && !needsPassword(one.reason) && iconButton("again", `Try ${one.name} again`, () => this.retry(one)),
-        (one.id || !busy) && iconButton("close", busy ? `Take ${one.name} back` : `Take ${one.name} off this list`, () => this.forget(key, one))),
+        (one.id || !busy) && iconButton("close", busy ? `Cancel ${one.name}` : `Remove ${one.name} from the list`, () => this.forget(key, one))),
       busy && h("progress", { max: 1, value: share, label: `Progress of ${one.name}` }),
-      failed && one.reason && h("p", whyOf(one.reason), " ", one.id && needsPassword(one.reason) && h("button.link", { onclick: () => this.retry(one) }, "Give the password")));
+      failed && one.reason && h("p", whyOf(one.reason), " ", one.id && needsPassword(one.reason) && h("button.link", { onclick: () => this.retry(one) }, "Enter password")));
     this.place(key, row);
     if (one.status === "ready") setTimeout(() => { if (this.rows.get(key) === row) this.drop(key); }, 6000);
   }
@@ -147,7 +147,7 @@ export class Uploading {
     const whole = left > 1 && h("progress", { max: this.most, value: this.most - left, label: "All files" });
     const clear = !left && failed > 1 && h("button.link", { onclick: () => this.clear() }, "Clear the list");
     this.head.replaceChildren(...[h("p.spread", text), clear, whole].filter(Boolean));
-    if (!left && this.wasBusy) say(failed ? `All files are done, ${failed} failed` : "All files are ready");
+    if (!left && this.wasBusy) say(failed ? `Finished, ${failed} failed` : "All files are ready");
     this.wasBusy = left > 0;
   }
 

@@ -1,4 +1,4 @@
-// The page viewer: a document's pages with the quoted lines marked, citation after citation.
+// The page viewer: a document's pages with the quoted lines highlighted, citation by citation.
 import { failureOf, get, url } from "./api.js";
 import { bones, byId, failureState, h, icon, iconButton, say, titleOf } from "./dom.js";
 
@@ -146,7 +146,7 @@ async function draw() {
   try {
     known = await documentOf(now.documentId);
   } catch (error) {
-    const failure = failureOf(error).status === 404 ? { text: "This document is no longer here, or not for you to read." } : failureOf(error);
+    const failure = failureOf(error).status === 404 ? { text: "This document no longer exists, or you do not have access to it." } : failureOf(error);
     if (mine === drawn) panel.replaceChildren(h("div.viewer-bar", h("h2", cite?.document_name || "Document"), closer()), h("div.viewer-pages", failureState(failure, () => draw())));
     return;
   }
@@ -188,7 +188,7 @@ function quoteBar(cite, now) {
       h("span.quiet.small", `Citation ${now.at + 1} of ${count}`),
       iconButton("left", "Previous citation", () => go(-1), { disabled: now.at === 0 }),
       iconButton("right", "Next citation", () => go(1), { disabled: now.at === count - 1 })),
-    cite.located === false && h("p.small.quiet", "The exact lines could not be located; the page is shown."));
+    cite.located === false && h("p.small.quiet", "The exact lines could not be located on this page."));
 }
 
 function pager(known, now) {

@@ -1,4 +1,4 @@
-// Text as it streams: rendered by the service a few times a second, in between the newest words as they are.
+// Streaming text: rendered by the service a few times a second; in between, the newest words as they are.
 import { rendered } from "./answer.js";
 import { bindChips, keepMarker } from "./chips.js";
 import { h, trusted } from "./dom.js";

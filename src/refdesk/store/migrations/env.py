@@ -1,4 +1,4 @@
-"""Alembic's entry: runs the migrations on the connection that `database.py` hands over."""
+"""Alembic's entry point: runs the migrations on the connection from `database.py`."""
 
 from alembic import context
 

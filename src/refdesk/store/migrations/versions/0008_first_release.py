@@ -1,4 +1,4 @@
-"""The tables of 0.1.0. A new library is made from `schema.py`; migrations after this one bring older ones there."""
+"""The tables of 0.1.0. New libraries are created from `schema.py`; later migrations upgrade older ones."""
 
 revision = "0008"
 down_revision = None

@@ -1,5 +1,6 @@
-"""Entities have a key, by which all ways to write a name are found; relations have keys and the sentence that proves
-them. Both are read out of what is kept of each chunk.
+"""Adds keys to entities, so that all spellings of a name are found, and keys and a supporting sentence to relations.
+
+Both are derived from what is stored for each chunk.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _read_relations(connection: sa.Connection) -> None:
     insert = sa.text(f"INSERT INTO relations ({', '.join(columns)}) VALUES (:{', :'.join(columns)})")
     last = 0
     while rows := connection.execute(some, {"last": last, "most": AT_ONCE}).all():
-        if found := [one for row in rows for one in _relations(*row)]:
+        if found := [relation for row in rows for relation in _relations(*row)]:
             connection.execute(insert, found)
         last = rows[-1][0]
 

@@ -1,4 +1,4 @@
-"""Summaries by a model, and the tree above the chunks; both are empty until somebody asks for them."""
+"""Adds summaries by a model and the tree above the chunks; both are empty until requested."""
 
 from __future__ import annotations
 
