@@ -14,14 +14,17 @@ from functools import lru_cache
 
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.figures import CURRENCIES, Side, disagree, figures, quoted_side
+from refdesk.ask.forms import asked_form, spelled_out
 from refdesk.ask.listing import ChosenList, Place, chosen_list
 from refdesk.ask.sentences import CALIBRATION, ScoredSentence, may_stand, score_sentences, sentence_text
 from refdesk.ask.support import is_negated
 from refdesk.ask.wording import (
     CELLS,
     MONEY,
+    NUMBER,
     asks_yes_or_no,
     chances,
+    meaning,
     names_several,
     read,
     said,
@@ -34,7 +37,7 @@ from refdesk.ports import Embedder
 from refdesk.settings import Settings
 from refdesk.terms import query_terms, terms, words
 from refdesk.text import word_set
-from refdesk.types import Document
+from refdesk.types import Document, FoundSpan
 
 # Chance from which a span is shown as the thing itself; of those shown .71 share most of their words with the answer on
 # squadshift_reddit, .71 on squad2_disfl.
@@ -55,6 +58,8 @@ SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up;
 
 # A letter or a number before the sentence may be its own: "A. Smith owns it."
 _BULLET = re.compile(r"[-*+•‣◦▪▫■□●○–—·➢✓✔➔] ")
+_SUBJECT = re.compile(r"([^:.,;()]{3,60}?)(?::| is | are | means | refers to | shall mean )\s*\S")
+_BRACKETS = re.compile(r"\s\([^()]*\d[^()]*\)")
 _POINTS = ".,;:!?()\"'“”‘’"
 
 
@@ -108,7 +113,22 @@ def ranked_sentences(query: Query, context: Context, retrieved: Retrieved) -> li
     placed = [(passage.number, chunk, passage.hit.score) for passage in context.passages for chunk in passage.chunks]
     documents = {passage.document.id: passage.document for passage in context.passages}
     evidence = (retrieved.sentence_vectors, retrieved.idf, documents, retrieved.readings)
-    return _standing(query, score_sentences(query, placed, *evidence))
+    scored = score_sentences(query, placed, *evidence)
+    if asked := asked_form(query.fullest):
+        scored = _raised(scored, asked)
+    return _standing(query, scored)
+
+
+def _raised(scored: Sequence[ScoredSentence], asked: Callable[[str], bool]) -> list[ScoredSentence]:
+    """With those first that are what is asked for by its form, whatever words they hold."""
+    most = max((sentence.score for sentence in scored), default=0.0)
+    found = [sentence for sentence in scored if asked(sentence.text)]
+    if not found:
+        return list(scored)
+    raised = [
+        replace(sentence, score=most + SIDE + sentence.score / SIDE, share=1.0 / len(found)) for sentence in found
+    ]
+    return [*raised, *(replace(sentence, share=0.0) for sentence in scored if sentence not in found)]
 
 
 def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
@@ -118,6 +138,8 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
     """
     if quotes and (asks_yes_or_no(query.fullest) and len(query.parts) < 2):
         return yes_or_no(query.fullest, [quote.text for quote in quotes if quote.evidence.chunk.kind == "text"])
+    if quotes and (full := spelled_out(query.fullest, quotes[0].text)):
+        return full
     # Of a row the reader knows which it is, not which of its columns is meant: it learned from few tables.
     read = [quote for quote in quotes if quote.evidence.span is not None and quote.evidence.chunk.kind != "table"]
     is_chosen = bool(quotes) and quotes[0].chance is not None  # a list or a summary: all of it is the answer
@@ -127,7 +149,7 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
     best = max(read, key=lambda quote: quote.evidence.score)
     span = best.evidence.span
     assert span is not None
-    text = " ".join(best.evidence.chunk.text[span.start : span.end].split())
+    text = " ".join(_with_number(query, best.evidence.chunk.text, span).split())
     learned: Mapping[str, float] = CALIBRATION["short"]
     odds = CALIBRATION["short_intercept"] + learned["share"] * best.evidence.share + learned["span"] * span.score
     is_likely = 1.0 / (1.0 + math.exp(-odds)) >= LIKELY_SHORT and text in best.text
@@ -135,6 +157,15 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
     asks_what_it_is = chances(query.fullest)["definition"] >= DEFINES
     says_enough = not asks_what_it_is or len(text.split()) >= DEFINING or any(map(str.isdigit, text))
     return text if is_likely and says_enough else ""
+
+
+def _with_number(query: Query, text: str, span: FoundSpan) -> str:
+    """What was found, with a number in brackets behind it where one is asked for: `a margin (65 vs. 43 %)`."""
+    found, behind = text[span.start : span.end], _BRACKETS.match(text, span.end)
+    asks_for_number = query.number >= NUMBER or meaning(query.fullest).asks.startswith("how ")
+    if not asks_for_number or behind is None or read(found).numbers:
+        return found
+    return text[span.start : behind.end()]
 
 
 def _standing(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
@@ -217,6 +248,10 @@ def _comparison(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSe
     sides = [frozenset(query_terms(part)) for part in query.parts]
     shared = frozenset.intersection(*sides)
     own = [side - shared or side for side in sides]
+    left = {term for term in query.terms if not any(term in side for side in sides)}
+    defining = [next((sentence for sentence in ranked if _defines(side, sentence)), None) for side in sides]
+    if len(left) <= 1 and all(defining):  # nothing is asked but how they differ: what each of them is
+        return [sentence for sentence in defining if sentence is not None]
     for one in ranked:
         if one.score > ranked[0].score - NEAR and all(side <= read(one.text).terms for side in own):
             return [one]
@@ -241,6 +276,12 @@ def _comparison(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSe
 def _around(sentence: ScoredSentence) -> frozenset[str]:
     """Its words and those of the headings that it stands under."""
     return read(sentence.text).terms | read(f"{sentence.chunk.context} {' '.join(sentence.chunk.heading_path)}").terms
+
+
+def _defines(side: frozenset[str], sentence: ScoredSentence) -> bool:
+    """Does it say what this is? `Perceived usefulness: The degree to which …`, `A swivel is a joint that …`."""
+    subject = _SUBJECT.match(quoted(sentence))
+    return subject is not None and frozenset(query_terms(subject[1])) == side
 
 
 def _share(side: frozenset[str], sentence: ScoredSentence) -> float:

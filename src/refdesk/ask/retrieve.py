@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from refdesk.answer import Plan, Query, Retrieved, Turn
 from refdesk.ask.citations import stands_alone
 from refdesk.ask.extract import REACH, SURE, is_unfit
+from refdesk.ask.forms import as_called
 from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, may_stand, question_words, tabulate
 from refdesk.ask.strategies import STRATEGIES, SearchStrategy, register
 from refdesk.ask.strategies.registry import with_engines
@@ -543,7 +544,7 @@ def read_hits(
     for hit in hits:
         if hit.document.language not in LANGUAGES:
             continue
-        reading = reader.read(question, hit.chunk)
+        reading = reader.read(question, as_called(question, hit))
         if reading is None:
             continue
         reading = _fitting(reading, hit.chunk, unfit) if unfit else reading

@@ -56,6 +56,7 @@ MISSING = 0.3  # a word that less of than this is held is missing
 
 _SEPARATORS = re.compile(r"[_\W]+")
 _HIRAGANA = re.compile("[\u3041-\u309f]")
+_AMOUNT = re.compile(r"\s(?:[$€£¥]\s?[\d.,]*\d|[\d.,]*\d\s?(?:[%€£¥]|EUR|USD))\Z")
 _OPENING = re.compile(r"[A-Z][a-z]+(?=\s+(?:[^A-Z]|I\b))")
 
 
@@ -520,6 +521,11 @@ def may_stand(chunk: Chunk, sentence: int, *, is_read: bool) -> bool:
 
 
 def _is_title(text: str, chunk: Chunk) -> bool:
-    """Is it a heading or the document's title, also behind a label? `Subject: Your anchor`."""
+    """Is it a heading or the document's title, also behind a label? `Subject: Your anchor`.
+
+    One that ends with an amount says something: `TOTAL $821.14` is set large.
+    """
+    if _AMOUNT.search(text):
+        return False
     titles = {*chunk.heading_path, *(part.strip() for part in chunk.context.split("›"))}
     return text in titles or text.partition(": ")[2] in titles - {""}
