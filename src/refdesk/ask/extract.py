@@ -16,7 +16,14 @@ from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.figures import CURRENCIES, Side, disagree, figures, quoted_side
 from refdesk.ask.forms import asked_form, spelled_out
 from refdesk.ask.listing import ChosenList, Place, chosen_list
-from refdesk.ask.sentences import CALIBRATION, ScoredSentence, may_stand, score_sentences, sentence_text
+from refdesk.ask.sentences import (
+    CALIBRATION,
+    ScoredSentence,
+    may_stand,
+    question_words,
+    score_sentences,
+    sentence_text,
+)
 from refdesk.ask.support import is_negated
 from refdesk.ask.wording import (
     CELLS,
@@ -52,6 +59,7 @@ SUMMARY_SENTENCES = 6
 UNNAMED_SENTENCES = 2  # for each side, where one is not named
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
 DEFINES, DEFINING = 0.95, 3  # chance that it is asked what something is, and words that tell it
+THING = 0.4  # the same, where nothing but a name is left of the question
 COMPARED = 0.87  # how sure it may be that sentences compare two things
 UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them
 SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
@@ -248,7 +256,7 @@ def _comparison(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSe
     sides = [frozenset(query_terms(part)) for part in query.parts]
     shared = frozenset.intersection(*sides)
     own = [side - shared or side for side in sides]
-    left = {term for term in query.terms if not any(term in side for side in sides)}
+    left = question_words(query.fullest).metric - frozenset.union(*sides)
     defining = [next((sentence for sentence in ranked if _defines(side, sentence)), None) for side in sides]
     if len(left) <= 1 and all(defining):  # nothing is asked but how they differ: what each of them is
         return [sentence for sentence in defining if sentence is not None]
@@ -533,11 +541,17 @@ def is_fit_figure(
 ) -> bool:
     """Whether it answers before any text is read for it; `figure` says it with its unit."""
     unfit = unfit_units(query.fullest, embedder)
-    if unfit and is_unfit(figure(), unfit):
+    if (unfit and is_unfit(figure(), unfit)) or _asks_what_it_is(query):
         return False
     kinds = {hit.chunk.id: hit.chunk.kind for hit in retrieved.hits}
     sure = [chunk for chunk, reading in retrieved.readings.items() if reading.answered >= SURE]
     return chance >= DOUBTFUL or all(kinds.get(chunk) != "text" for chunk in sure)
+
+
+def _asks_what_it_is(query: Query) -> bool:
+    """`What is the WB-7?` names a thing and nothing of it that a figure could be."""
+    kinds = chances(query.fullest)
+    return kinds["definition"] >= THING and query.number < NUMBER and not question_words(query.fullest).metric
 
 
 def is_unfit(said: str, unfit: frozenset[str], behind: str = "") -> bool:

@@ -451,6 +451,12 @@ def _blank(token: str) -> str:
     return next((f"_{ending}" for ending in _ENDINGS if len(token) > len(ending) + 2 and token.endswith(ending)), "_")
 
 
+def has_question_word(question: str) -> bool:
+    """`And what was the total?`, but not "What about May?", which says nothing of what is asked."""
+    found = [token for token in _tokens(question) if token not in _PERIOD_LINK]
+    return not _WH.isdisjoint(found) and found[1:2] != ["about"]
+
+
 def asks_yes_or_no(question: str) -> bool:
     """`May I clean it with a brush?`"""
     return wants(question) == "polar" or (not meaning(question).asks and question.rstrip().endswith("?"))
