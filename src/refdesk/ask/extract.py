@@ -29,6 +29,7 @@ from refdesk.ask.wording import (
     CELLS,
     MONEY,
     NUMBER,
+    SEVERAL,
     asks_yes_or_no,
     chances,
     meaning,
@@ -96,7 +97,9 @@ def extract(
     ranked = ranked_sentences(query, context, retrieved)
     if not ranked:
         return []
-    asked = wanted(query)
+    asked, is_asked = wanted(query), asked_form(query.fullest)
+    if is_asked and is_asked(ranked[0].text):
+        asked = "one"
     if asked in ("steps", "several") and most is None:
         found = chosen_list(query, context, retrieved, ranked[0], asked)
         if found is not None:
@@ -107,6 +110,10 @@ def extract(
         # What is done first comes first; but some may be about something else that is done with the same thing.
         most_sure = UNLISTED if len(chosen) > 1 else 1.0
         return [replace(quote, most=most_sure) for quote in _sentences(_document_order(chosen))]
+    if asked == "one" and not is_asked and most is None and _may_ask_how(query):
+        # What is to be done is told around the sentence that names the case: "Buoy adrift: …"
+        told = _paragraph(ranked[0], settings.max_sentences)
+        return [replace(quote, most=COMPARED) for quote in _sentences(told)]
     quotes = _lines(chosen) if query.intent == "list" else _sentences(chosen)
     short = short_answer(query, quotes) if asked == "several" else ""
     if asked == "several" and not names_several(short) and not (short and len(quotes) == 1):  # no sentence names them
@@ -122,21 +129,14 @@ def ranked_sentences(query: Query, context: Context, retrieved: Retrieved) -> li
     documents = {passage.document.id: passage.document for passage in context.passages}
     evidence = (retrieved.sentence_vectors, retrieved.idf, documents, retrieved.readings)
     scored = score_sentences(query, placed, *evidence)
-    if asked := asked_form(query.fullest):
-        scored = _raised(scored, asked)
-    return _standing(query, scored)
-
-
-def _raised(scored: Sequence[ScoredSentence], asked: Callable[[str], bool]) -> list[ScoredSentence]:
-    """With those first that are what is asked for by its form, whatever words they hold."""
-    most = max((sentence.score for sentence in scored), default=0.0)
-    found = [sentence for sentence in scored if asked(sentence.text)]
+    is_asked = asked_form(query.fullest)
+    found = [sentence for sentence in scored if is_asked(sentence.text)] if is_asked else []
     if not found:
-        return list(scored)
-    raised = [
-        replace(sentence, score=most + SIDE + sentence.score / SIDE, share=1.0 / len(found)) for sentence in found
-    ]
-    return [*raised, *(replace(sentence, share=0.0) for sentence in scored if sentence not in found)]
+        return _standing(query, scored)
+    # First those that are what is asked for by their form, whatever words they hold; a caption heads its table.
+    most, share = scored[0].score + SIDE, 1.0 / len(found)
+    raised = [replace(sentence, score=most + sentence.score / SIDE, share=share) for sentence in found]
+    return [*raised, *_standing(query, [replace(sentence, share=0.0) for sentence in scored if sentence not in found])]
 
 
 def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
@@ -151,7 +151,7 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
     # Of a row the reader knows which it is, not which of its columns is meant: it learned from few tables.
     read = [quote for quote in quotes if quote.evidence.span is not None and quote.evidence.chunk.kind != "table"]
     is_chosen = bool(quotes) and quotes[0].chance is not None  # a list or a summary: all of it is the answer
-    asks_for_many = is_chosen or query.intent == "summary" or len(query.parts) > 1 or wanted(query) == "steps"
+    asks_for_many = is_chosen or query.intent == "summary" or len(query.parts) > 1 or _may_ask_how(query)
     if not read or asks_for_many:
         return ""
     best = max(read, key=lambda quote: quote.evidence.score)
@@ -174,6 +174,11 @@ def _with_number(query: Query, text: str, span: FoundSpan) -> str:
     if not asks_for_number or behind is None or read(found).numbers:
         return found
     return text[span.start : behind.end()]
+
+
+def _may_ask_how(query: Query) -> bool:
+    """`What should the crew do when …?` is answered by what is done, seldom by a name or one sentence."""
+    return wanted(query) == "steps" or chances(query.fullest)["steps"] >= SEVERAL
 
 
 def _standing(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
@@ -374,6 +379,20 @@ def _in_context(chosen: Sequence[ScoredSentence], most: int) -> list[ScoredSente
         if not placed or len(placed) + len(new) <= most:
             placed += new[-most:]
     return placed or list(chosen[:1])
+
+
+def _paragraph(sentence: ScoredSentence, most: int) -> list[ScoredSentence]:
+    """The paragraph that it stands in; of a long one `most` sentences from it on."""
+    if sentence.chunk.kind == "table":
+        return [sentence]
+    places, text = sentence.chunk.sentences, sentence.chunk.text
+    ends = [at for at in range(1, len(places)) if "\n\n" in text[places[at - 1].end : places[at].start]]
+    first = max((at for at in ends if at <= sentence.sentence), default=0)
+    last = min((at for at in ends if at > sentence.sentence), default=len(places))
+    if last - first > most:
+        first, last = sentence.sentence, min(last, sentence.sentence + most)
+    own = [sentence if at == sentence.sentence else _at(sentence, at) for at in range(first, last)]
+    return [found for found in own if found is sentence or can_stand(found)]
 
 
 def _before(sentence: ScoredSentence) -> ScoredSentence | None:

@@ -67,7 +67,7 @@ def asked_form(question: str) -> Callable[[str], bool] | None:
 def expansion(short: str, sentence: str) -> str:
     """`digital signal processor` of "the digital signal processor (DSP)"; "" where there is none."""
     letters = [letter.lower() for letter in short if letter.isalpha()]
-    for found in re.finditer(rf"\(\s*{re.escape(short)}s?\s*\)", sentence):
+    for found in re.finditer(rf"\((?:[^()]*\s)?[\"'“]?{re.escape(short)}s?[\"'”]?\s*\)", sentence):
         before = list(re.finditer(r"[^\W\d_][\w’'-]*", sentence[: found.start()]))
         for count in range(len(letters), len(letters) + MOST_SMALL + 1):
             if count <= len(before) and _spells([word.group() for word in before[-count:]], letters):
@@ -80,9 +80,10 @@ def expansion(short: str, sentence: str) -> str:
 
 def _spells(spelled: list[str], letters: list[str]) -> bool:
     """Are these the first letters of the words, small words aside?"""
-    firsts = [part[:1].lower() for word in spelled for part in word.split("-")]
-    telling = [part[:1].lower() for word in spelled if word.lower() not in STOP_WORDS for part in word.split("-")]
-    return letters in (firsts, telling, [word[:1].lower() for word in spelled]) and spelled[0][:1].lower() == letters[0]
+    telling = [word for word in spelled if word.lower() not in STOP_WORDS]
+    ways = (spelled, telling, [part for word in spelled for part in word.split("-")])
+    is_whole = bool(telling) and telling[0] == spelled[0]  # not "of Personnel Management"
+    return is_whole and letters in [[word[:1].lower() for word in way] for way in ways]
 
 
 def as_called(question: str, hit: Hit) -> Chunk:

@@ -191,7 +191,7 @@ def _reranked(job: Retrieval, query: Query, hits: list[Hit], strengths: Mapping[
         with job.trace.optional("rerank", hits=len(hits), reranker=job.reranker.name):
             weights = {term: job.weights[term] for term in query.terms}
             hits = job.reranker.rerank(query, hits, job.rows, weights)
-    return raise_preferred(penalise(hits, job.settings), strengths, PREFERENCE)
+    return raise_preferred(penalise(hits, job.settings, is_read=job.plan.read), strengths, PREFERENCE)
 
 
 async def _search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[EngineHits]:
@@ -365,9 +365,10 @@ STRONG_SENTENCE = 0.1  # cosine above the threshold that one sentence alone need
 _FACT = re.compile(r"(?<![^\W_])[^\W_]*(?:\d|[^\W\d_a-z])[\w.,]*\w|\d|[A-Z]")  # words with a digit or a capital letter
 
 
-def penalise(hits: Sequence[Hit], settings: Settings) -> list[Hit]:
-    """Glossaries, credits and tables of contents name much and answer little; seed 001 step 7."""
-    taken = {"glossary": settings.glossary_penalty, "credits": settings.credits_penalty, "toc": settings.toc_penalty}
+def penalise(hits: Sequence[Hit], settings: Settings, *, is_read: bool = False) -> list[Hit]:
+    """Glossaries, credits and contents name much and answer little (seed 001 step 7); a reader judges a glossary."""
+    taken = {"credits": settings.credits_penalty, "toc": settings.toc_penalty}
+    taken |= {} if is_read else {"glossary": settings.glossary_penalty}
     lowered = [
         replace(hit, score=hit.score * (1.0 - taken[hit.chunk.kind])) if hit.chunk.kind in taken else hit
         for hit in hits
@@ -577,9 +578,7 @@ def _fitting(reading: Reading, chunk: Chunk, unfit: frozenset[str]) -> Reading:
 
 
 def _is_quotable(reading: Reading, chunk: Chunk) -> bool:
-    """Does the likeliest answer stand in a sentence that says something? A title has the words of many a question, and
-    what stands above a chunk may answer where no sentence of it does.
-    """
+    """Does a sentence that says something hold the likeliest answer? A title may answer, where none of them does."""
     known = [(span.score, place) for place, span in enumerate(reading.spans) if span is not None]
     return not known or (max(known)[0] >= STATED and may_stand(chunk, max(known)[1], is_read=True))
 
