@@ -22,7 +22,7 @@ MOST_SMALL = 2  # words of an expansion that give no letter: "Bureau of Meteorol
 
 _NUMBERED = r"(fig|tab|chart|exhibit|listing|abb)[a-z]*\.?\s*(\d{1,3}[a-z]?)(?![\w.]*\d)"
 _ASKED = re.compile(rf"(what|which)\b(.*?)\b{_NUMBERED}", re.IGNORECASE)
-_CAPTION = re.compile(_NUMBERED, re.IGNORECASE)
+_CAPTION = re.compile(rf"{_NUMBERED}(?:\s*[.:–—|)-]|(?-i:\s+[^\Wa-z]))\s*\S", re.IGNORECASE)  # not "Figure 5 shows"
 _SHORT_FORM = re.compile(
     r"(?i:what (?:do|does|did) (?:the )?)[\"'“]?([A-Z][A-Za-z&]{0,8}[A-Z])[\"'”]? \w+(?: for)?(?: in\b.*)?\??\s*\Z"
 )
@@ -37,7 +37,7 @@ def captions(question: str) -> Callable[[str], bool] | None:
 
     def is_caption(sentence: str) -> bool:
         found = _CAPTION.match(sentence.strip())
-        return found is not None and (found[1].lower(), found[2].lower()) == wanted and found.end() < len(sentence)
+        return found is not None and (found[1].lower(), found[2].lower()) == wanted
 
     return is_caption
 
