@@ -12,7 +12,7 @@ from refdesk.answer import Turn
 from refdesk.ask.forms import asked_form, captions, expansion, short_forms
 from refdesk.ask.listing import listings
 from refdesk.ask.sentences import may_stand
-from refdesk.ask.wording import has_question_word, table_header
+from refdesk.ask.wording import has_question_word, intent_of, table_header
 from refdesk.text import paragraph
 from refdesk.types import Chunk, Sentence
 
@@ -320,3 +320,18 @@ def test_a_heading_that_ends_with_an_amount_says_something() -> None:
 def test_a_row_of_a_form_names_no_columns() -> None:
     assert table_header(chunk_of("Name: | Ada | \nPlace: | Oslo | ", "table")) == slice(0, 0)
     assert table_header(chunk_of("Name: | Place:\nAda | Oslo", "table")) == slice(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("question", "intent"),
+    [
+        ("What does the letter say about the fee?", "factual"),
+        ("What does the annual report say about floods?", "factual"),
+        ("What does the inspector recommend for the pump?", "factual"),
+        ("What will there be at the open day?", "factual"),
+        ("What is the report about?", "summary"),
+        ("Summarise the annual report", "summary"),
+    ],
+)
+def test_what_a_document_says_about_something_is_no_summary_of_it(question: str, intent: str) -> None:
+    assert intent_of(question) == intent
