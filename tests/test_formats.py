@@ -419,7 +419,7 @@ class TestMail:
 
     def test_html_only_and_wrong_encoding(self) -> None:
         head = b"From: a@b.c\nSubject: x\nContent-Type: text/html; charset=no-such-thing\n\n"
-        assert texts(read(head + "<p>Käse</p><p>Two</p>".encode()), "text")[1:] == ["Käse", "Two"]
+        assert texts(read(head + "<p>Käse</p><p>Two</p>".encode()), "text") == ["Käse", "Two"]
 
     def test_japanese_mail(self) -> None:
         head = b"From: a@b.c\nSubject: =?iso-2022-jp?B?GyRCRWw1fhsoQg==?=\nMIME-Version: 1.0\n"

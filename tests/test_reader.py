@@ -14,7 +14,7 @@ from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Query, Question, Retrieved
 from refdesk.ask.extract import SURE, Quote, is_fit_figure, short_answer
 from refdesk.ask.flow import ask, collected
-from refdesk.ask.retrieve import MOST_PASSAGES, ordered, read_hits
+from refdesk.ask.retrieve import LAST, MOST_PASSAGES, ordered, read_hits
 from refdesk.ask.sentences import ScoredSentence, score_sentences, sentence_text
 from refdesk.ask.wording import unfit_units
 from refdesk.errors import ModelError
@@ -40,7 +40,7 @@ class KnownReader:
     def read(self, question: str, chunk: Chunk) -> Reading:
         self.seen.append(chunk.id)
         answered = self.answered[len(self.seen) - 1]
-        return Reading(answered, answered, tuple(FoundSpan(0, 3, 1.0) for _ in chunk.sentences), self.tokens)
+        return Reading(answered, answered, tuple(FoundSpan(0, 3, 4.5) for _ in chunk.sentences), self.tokens)
 
 
 class FirstSentence:
@@ -113,7 +113,7 @@ def test_a_passage_without_sentences_is_read() -> None:
 
 
 def test_reading_ends_when_one_is_sure(hits: list[Hit]) -> None:
-    reader = KnownReader([-1.0, SURE, 9.0])
+    reader = KnownReader([-1.0, LAST, 9.0])
     assert len(read_hits("q", hits, reader)) == 2
     assert reader.seen == [hit.chunk.id for hit in hits[:2]]
 
@@ -126,9 +126,9 @@ def test_no_more_is_read_than_there_is_time_for(hits: list[Hit]) -> None:
 
 def test_a_title_that_has_the_words_does_not_end_the_reading(hits: list[Hit]) -> None:
     titled = replace(hits[0].chunk, heading_path=(sentence_text(hits[0].chunk, 0),))
-    reader = KnownReader([SURE, SURE])
+    reader = KnownReader([LAST, LAST])
     assert len(read_hits("q", [replace(hits[0], chunk=titled), *hits[1:]], FirstSentence(reader))) == 2
-    assert len(read_hits("q", hits, FirstSentence(KnownReader([SURE])))) == 1
+    assert len(read_hits("q", hits, FirstSentence(KnownReader([LAST])))) == 1
 
 
 @pytest.mark.parametrize(

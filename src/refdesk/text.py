@@ -223,6 +223,41 @@ def items(text: str) -> list[Range]:
     return found
 
 
+_BULLETED = re.compile(r"[^\S\n]*[-*+•‣◦▪▫■□●○·➢✓✔➔][^\S\n]+\S")
+_NUMBERED = re.compile(r"[^\S\n]*\(?(\d{1,2})[.)][^\S\n]+\S")
+_LABELLED = re.compile(r"[^\S\n]*[^\W\d_a-z][\w .#/'’-]{0,30}:[^\S\n]+\S")
+_FEWEST = 2  # lines that are set apart; one may be a line of running text that happens to begin so
+
+
+def paragraph(text: str) -> list[Range]:
+    """The sentences of a paragraph, none reaching over lines that are set apart: items, or labels and their values.
+
+    >>> paragraph("Please say\\n- whether it fits,\\n- what it costs.")
+    [(0, 10), (11, 29), (30, 46)]
+    """
+    lines = rows(text)
+    apart = _apart([text[start:end] for start, end in lines]) if len(lines) >= _FEWEST else frozenset()
+    if not apart:
+        return sentences(text)
+    starts = [start for place, (start, _) in enumerate(lines) if not place or place in apart]
+    found: list[Range] = []
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        found.extend((start + low, start + high) for low, high in sentences(text[start:end]))
+    return found
+
+
+def _apart(lines: Sequence[str]) -> frozenset[int]:
+    """The lines with a bullet, with numbers that count from 1, or with a label beside another such line."""
+    bullets = [place for place, line in enumerate(lines) if _BULLETED.match(line)]
+    numbers = [(place, int(found[1])) for place, line in enumerate(lines) if (found := _NUMBERED.match(line))]
+    counted = [place for place, number in numbers]
+    labels = {place for place, line in enumerate(lines) if _LABELLED.match(line)}
+    beside = [place for place in labels if place - 1 in labels or place + 1 in labels]
+    are_counted = [number for _, number in numbers] == list(range(1, len(numbers) + 1))
+    groups = (bullets, counted if are_counted else (), beside)
+    return frozenset(place for group in groups if len(group) >= _FEWEST for place in group)
+
+
 # --- normal forms ----------------------------------------------------------------------------------------------------
 
 _LIGATURES = {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"}

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Complexity, Hints, Intent, Query, Route
+from refdesk.ask.forms import captions
 from refdesk.ask.wording import intent_of, meaning, wants
 from refdesk.document_names import asks_catalogue
 from refdesk.ports import Embedder
@@ -253,6 +254,8 @@ def _intent(
     text: str, parts: tuple[str, ...], vector: Any, examples: Examples | None, closest: Mapping[str, float]
 ) -> tuple[Intent, str, bool, float]:
     """(intent, why, whether it is sure, how far the examples agree)."""
+    if captions(text) is not None:
+        return "factual", "what a figure shows its caption says", True, UNKNOWN
     votes = examples.votes(vector) if examples is not None and closest else {}
     if (intent := _worded(text, parts)) != "factual":
         return intent, "its wording", True, (1.0 + (votes.get(intent, 0.0) if votes else UNKNOWN)) / 2

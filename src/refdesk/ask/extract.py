@@ -14,14 +14,25 @@ from functools import lru_cache
 
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.figures import CURRENCIES, Side, disagree, figures, quoted_side
+from refdesk.ask.forms import asked_form, spelled_out
 from refdesk.ask.listing import ChosenList, Place, chosen_list
-from refdesk.ask.sentences import CALIBRATION, ScoredSentence, may_stand, score_sentences, sentence_text
+from refdesk.ask.sentences import (
+    CALIBRATION,
+    ScoredSentence,
+    may_stand,
+    question_words,
+    score_sentences,
+    sentence_text,
+)
 from refdesk.ask.support import is_negated
 from refdesk.ask.wording import (
     CELLS,
     MONEY,
+    NUMBER,
+    SEVERAL,
     asks_yes_or_no,
     chances,
+    meaning,
     names_several,
     read,
     said,
@@ -34,7 +45,7 @@ from refdesk.ports import Embedder
 from refdesk.settings import Settings
 from refdesk.terms import query_terms, terms, words
 from refdesk.text import word_set
-from refdesk.types import Document
+from refdesk.types import Document, FoundSpan
 
 # Chance from which a span is shown as the thing itself; of those shown .71 share most of their words with the answer on
 # squadshift_reddit, .71 on squad2_disfl.
@@ -49,12 +60,15 @@ SUMMARY_SENTENCES = 6
 UNNAMED_SENTENCES = 2  # for each side, where one is not named
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
 DEFINES, DEFINING = 0.95, 3  # chance that it is asked what something is, and words that tell it
+THING = 0.4  # the same, where nothing but a name is left of the question
 COMPARED = 0.87  # how sure it may be that sentences compare two things
 UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them
 SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
 
 # A letter or a number before the sentence may be its own: "A. Smith owns it."
 _BULLET = re.compile(r"[-*+•‣◦▪▫■□●○–—·➢✓✔➔] ")
+_SUBJECT = re.compile(r"([^:.,;()]{3,60}?)(?::| is | are | means | refers to | shall mean )\s*\S")
+_BRACKETS = re.compile(r"\s\([^()]*\d[^()]*\)")
 _POINTS = ".,;:!?()\"'“”‘’"
 
 
@@ -83,7 +97,9 @@ def extract(
     ranked = ranked_sentences(query, context, retrieved)
     if not ranked:
         return []
-    asked = wanted(query)
+    asked, is_asked = wanted(query), asked_form(query.fullest)
+    if is_asked and is_asked(ranked[0].text):
+        asked = "one"
     if asked in ("steps", "several") and most is None:
         found = chosen_list(query, context, retrieved, ranked[0], asked)
         if found is not None:
@@ -94,6 +110,10 @@ def extract(
         # What is done first comes first; but some may be about something else that is done with the same thing.
         most_sure = UNLISTED if len(chosen) > 1 else 1.0
         return [replace(quote, most=most_sure) for quote in _sentences(_document_order(chosen))]
+    if asked == "one" and not is_asked and most is None and _may_ask_how(query):
+        # What is to be done is told around the sentence that names the case: "Buoy adrift: …"
+        told = _paragraph(ranked[0], settings.max_sentences)
+        return [replace(quote, most=COMPARED) for quote in _sentences(told)]
     quotes = _lines(chosen) if query.intent == "list" else _sentences(chosen)
     short = short_answer(query, quotes) if asked == "several" else ""
     if asked == "several" and not names_several(short) and not (short and len(quotes) == 1):  # no sentence names them
@@ -108,7 +128,15 @@ def ranked_sentences(query: Query, context: Context, retrieved: Retrieved) -> li
     placed = [(passage.number, chunk, passage.hit.score) for passage in context.passages for chunk in passage.chunks]
     documents = {passage.document.id: passage.document for passage in context.passages}
     evidence = (retrieved.sentence_vectors, retrieved.idf, documents, retrieved.readings)
-    return _standing(query, score_sentences(query, placed, *evidence))
+    scored = score_sentences(query, placed, *evidence)
+    is_asked = asked_form(query.fullest)
+    found = [sentence for sentence in scored if is_asked(sentence.text)] if is_asked else []
+    if not found:
+        return _standing(query, scored)
+    # First those that are what is asked for by their form, whatever words they hold; a caption heads its table.
+    most, share = scored[0].score + SIDE, 1.0 / len(found)
+    raised = [replace(sentence, score=most + sentence.score / SIDE, share=share) for sentence in found]
+    return [*raised, *_standing(query, [replace(sentence, share=0.0) for sentence in scored if sentence not in found])]
 
 
 def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
@@ -118,16 +146,18 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
     """
     if quotes and (asks_yes_or_no(query.fullest) and len(query.parts) < 2):
         return yes_or_no(query.fullest, [quote.text for quote in quotes if quote.evidence.chunk.kind == "text"])
+    if quotes and (full := spelled_out(query.fullest, quotes[0].text)):
+        return full
     # Of a row the reader knows which it is, not which of its columns is meant: it learned from few tables.
     read = [quote for quote in quotes if quote.evidence.span is not None and quote.evidence.chunk.kind != "table"]
     is_chosen = bool(quotes) and quotes[0].chance is not None  # a list or a summary: all of it is the answer
-    asks_for_many = is_chosen or query.intent == "summary" or len(query.parts) > 1 or wanted(query) == "steps"
+    asks_for_many = is_chosen or query.intent == "summary" or len(query.parts) > 1 or _may_ask_how(query)
     if not read or asks_for_many:
         return ""
     best = max(read, key=lambda quote: quote.evidence.score)
     span = best.evidence.span
     assert span is not None
-    text = " ".join(best.evidence.chunk.text[span.start : span.end].split())
+    text = " ".join(_with_number(query, best.evidence.chunk.text, span).split())
     learned: Mapping[str, float] = CALIBRATION["short"]
     odds = CALIBRATION["short_intercept"] + learned["share"] * best.evidence.share + learned["span"] * span.score
     is_likely = 1.0 / (1.0 + math.exp(-odds)) >= LIKELY_SHORT and text in best.text
@@ -135,6 +165,20 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
     asks_what_it_is = chances(query.fullest)["definition"] >= DEFINES
     says_enough = not asks_what_it_is or len(text.split()) >= DEFINING or any(map(str.isdigit, text))
     return text if is_likely and says_enough else ""
+
+
+def _with_number(query: Query, text: str, span: FoundSpan) -> str:
+    """What was found, with a number in brackets behind it where one is asked for: `a margin (65 vs. 43 %)`."""
+    found, behind = text[span.start : span.end], _BRACKETS.match(text, span.end)
+    asks_for_number = query.number >= NUMBER or meaning(query.fullest).asks.startswith("how ")
+    if not asks_for_number or behind is None or read(found).numbers:
+        return found
+    return text[span.start : behind.end()]
+
+
+def _may_ask_how(query: Query) -> bool:
+    """`What should the crew do when …?` is answered by what is done, seldom by a name or one sentence."""
+    return wanted(query) == "steps" or chances(query.fullest)["steps"] >= SEVERAL
 
 
 def _standing(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
@@ -217,6 +261,10 @@ def _comparison(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSe
     sides = [frozenset(query_terms(part)) for part in query.parts]
     shared = frozenset.intersection(*sides)
     own = [side - shared or side for side in sides]
+    left = question_words(query.fullest).metric - frozenset.union(*sides)
+    defining = [next((sentence for sentence in ranked if _defines(side, sentence)), None) for side in sides]
+    if len(left) <= 1 and all(defining):  # nothing is asked but how they differ: what each of them is
+        return [sentence for sentence in defining if sentence is not None]
     for one in ranked:
         if one.score > ranked[0].score - NEAR and all(side <= read(one.text).terms for side in own):
             return [one]
@@ -241,6 +289,12 @@ def _comparison(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSe
 def _around(sentence: ScoredSentence) -> frozenset[str]:
     """Its words and those of the headings that it stands under."""
     return read(sentence.text).terms | read(f"{sentence.chunk.context} {' '.join(sentence.chunk.heading_path)}").terms
+
+
+def _defines(side: frozenset[str], sentence: ScoredSentence) -> bool:
+    """Does it say what this is? `Perceived usefulness: The degree to which …`, `A swivel is a joint that …`."""
+    subject = _SUBJECT.match(quoted(sentence))
+    return subject is not None and frozenset(query_terms(subject[1])) == side
 
 
 def _share(side: frozenset[str], sentence: ScoredSentence) -> float:
@@ -325,6 +379,20 @@ def _in_context(chosen: Sequence[ScoredSentence], most: int) -> list[ScoredSente
         if not placed or len(placed) + len(new) <= most:
             placed += new[-most:]
     return placed or list(chosen[:1])
+
+
+def _paragraph(sentence: ScoredSentence, most: int) -> list[ScoredSentence]:
+    """The paragraph that it stands in; of a long one `most` sentences from it on."""
+    if sentence.chunk.kind == "table":
+        return [sentence]
+    places, text = sentence.chunk.sentences, sentence.chunk.text
+    ends = [at for at in range(1, len(places)) if "\n\n" in text[places[at - 1].end : places[at].start]]
+    first = max((at for at in ends if at <= sentence.sentence), default=0)
+    last = min((at for at in ends if at > sentence.sentence), default=len(places))
+    if last - first > most:
+        first, last = sentence.sentence, min(last, sentence.sentence + most)
+    own = [sentence if at == sentence.sentence else _at(sentence, at) for at in range(first, last)]
+    return [found for found in own if found is sentence or can_stand(found)]
 
 
 def _before(sentence: ScoredSentence) -> ScoredSentence | None:
@@ -492,11 +560,17 @@ def is_fit_figure(
 ) -> bool:
     """Whether it answers before any text is read for it; `figure` says it with its unit."""
     unfit = unfit_units(query.fullest, embedder)
-    if unfit and is_unfit(figure(), unfit):
+    if (unfit and is_unfit(figure(), unfit)) or _asks_what_it_is(query):
         return False
     kinds = {hit.chunk.id: hit.chunk.kind for hit in retrieved.hits}
     sure = [chunk for chunk, reading in retrieved.readings.items() if reading.answered >= SURE]
     return chance >= DOUBTFUL or all(kinds.get(chunk) != "text" for chunk in sure)
+
+
+def _asks_what_it_is(query: Query) -> bool:
+    """`What is the WB-7?` names a thing and nothing of it that a figure could be."""
+    kinds = chances(query.fullest)
+    return kinds["definition"] >= THING and query.number < NUMBER and not question_words(query.fullest).metric
 
 
 def is_unfit(said: str, unfit: frozenset[str], behind: str = "") -> bool:

@@ -52,6 +52,7 @@ from refdesk.ask.table_answer import (
     TablesRead,
     asks_for_figure,
     figure_answer,
+    of_named_document,
     read_tables,
     series_answer,
     shown_figure,
@@ -164,6 +165,7 @@ async def answer_from(
     relevance = await run(trace, "judge", judge, query, retrieved)
     retrieved = await _with_more(question, query, plan, retrieved, desk, trace)
     tables, retrieved = await _from_tables(query, plan, retrieved, relevance, desk, trace)
+    tables = of_named_document(tables, query, retrieved)
     doubt = _doubted(question, relevance, retrieved, desk.settings, keeper)
     found = None
     if not _is_looked_at(question, plan, retrieved):

@@ -31,6 +31,7 @@ from refdesk.ask.draft import Draft, not_planted
 from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.figures import CURRENCIES, conflicts
 from refdesk.ask.followup import points_back
+from refdesk.ask.forms import asked_form
 from refdesk.ask.generate import failed_models
 from refdesk.ask.sentences import (
     CALIBRATION,
@@ -57,6 +58,7 @@ BESIDE = 7  # next best passages that the best one is compared with
 USUAL = 0.25  # evidence of a passage about something else, where there is none to compare with
 LEXICAL = 0.3  # share of a passage's BM25 over its ceiling; plateau .2-.6
 ODDS = 2.0  # two of three questions put to a library have their answer in it; `found` was fitted at even odds
+FORM = 0.8  # chance that the caption of this number is meant; nothing has measured it
 CEILING = 2.2  # BM25 can give each term no more than k1 + 1 = 2.2 of its idf
 
 
@@ -91,6 +93,8 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
         found["answered"] = max(reading.answered for reading in retrieved.readings.values())
         found["relevant"] = max(reading.relevant for reading in retrieved.readings.values())
         chance = probability(found) if query.intent == "factual" else chance
+    if (is_asked := asked_form(query.fullest)) and any(is_asked(sentence.text) for sentence in table.sentences):
+        chance = max(chance, FORM)
     missing = _missing(query, table)
     asked = question_words(asking_part(query.fullest)).sentence.names
     # What money it is asked in is no thing that must be named: reports write "$".

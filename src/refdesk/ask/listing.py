@@ -141,7 +141,7 @@ def _items(lines: Sequence[_ListLine], at: int, first: Mark) -> tuple[list[tuple
             items.append([line.place])
         elif not line.begins_block and items and (mark is None or mark.sort != first.sort):
             items[-1].append(line.place)  # the item goes on, perhaps with a list of its own
-        elif stop := _resumes(lines, at, first, number + len(items)):
+        elif items and (stop := _resumes(lines, at, first, number + len(items)) or _ends_item(lines, at)):
             items[-1] += [line.place for line in lines[at:stop]]
             at = stop
             continue
@@ -158,8 +158,11 @@ def _follows(mark: Mark, first: Mark, number: int) -> bool:
 
 
 def _resumes(lines: Sequence[_ListLine], at: int, first: Mark, number: int) -> int:
-    """Where the list goes on behind a block that belongs to its last item; 0 where it does not."""
-    if first.sort != "number" or first.is_bare:
+    """Where the list goes on behind a block that belongs to its last item; 0 where it does not.
+
+    One with bullets goes on only where its item broke off: what stands between two lists ends the first.
+    """
+    if first.is_bare or first.sort == "letter" or (first.sort == "bullet" and not _breaks_off(lines, at)):
         return 0
     for stop in range(at, min(at + MOST_BETWEEN + 1, len(lines))):
         line = lines[stop]
@@ -169,6 +172,17 @@ def _resumes(lines: Sequence[_ListLine], at: int, first: Mark, number: int) -> i
         if _is_heading(lines, stop):
             return 0
     return 0
+
+
+def _ends_item(lines: Sequence[_ListLine], at: int) -> int:
+    """Where the last item ends that broke off before this line; 0 where the line does not go on with it."""
+    goes_on = _breaks_off(lines, at) and lines[at].text[:1].islower()
+    return at + 1 if goes_on else 0
+
+
+def _breaks_off(lines: Sequence[_ListLine], at: int) -> bool:
+    """Did the line before end in the middle of a sentence? `Mail: U.S. Department of`, set with a hanging indent."""
+    return lines[at - 1].text[-1:] not in f"{_ENDS}:,"
 
 
 # --- which of them answers? One of a passage that a reader finds it in ------------------------------------------------
@@ -222,7 +236,8 @@ def chosen_list(
                 chance = 1.0 / (1.0 + math.exp(-reading.answered))
                 chance = min(chance, MOST_OF_ROWS) if chunks[0].kind == "table" else chance
             worth += NUMBERED * (one.is_numbered and asked == "steps")
-            if worth > 0 and not _is_less(one, fit, best, table, chunks):
+            is_found = reading is not None and _has_answer(one, chunks, retrieved.readings)
+            if worth > 0 and (is_found or not _is_less(one, fit, best, table, chunks)):
                 found.append((worth, ChosenList(passage, one.lead, one.items, chunks, one.is_numbered, chance)))
     return max(found, key=lambda one: one[0])[1] if found else None
 
@@ -256,6 +271,19 @@ def _read(listing: Listing, chunks: Sequence[Chunk], readings: Mapping[int, Read
     places = [listing.lead or listing.heading or listing.items[0][0], *(item[0] for item in listing.items)]
     own = [readings[chunks[place.chunk].id] for place in places if chunks[place.chunk].id in readings]
     return max(own, key=lambda reading: reading.answered, default=None)
+
+
+def _has_answer(listing: Listing, chunks: Sequence[Chunk], readings: Mapping[int, Reading]) -> bool:
+    """Is the likeliest answer of what was read one of its items? Beside them, a line may hold more of the words."""
+    spans = [
+        (span.score, Place(number, place))
+        for number, chunk in enumerate(chunks)
+        if chunk.id in readings
+        for place, span in enumerate(readings[chunk.id].spans)
+        if span is not None
+    ]
+    own = {place for item in listing.items for place in item}
+    return bool(spans) and max(spans)[1] in own
 
 
 # --- how well does a list fit the question? --------------------------------------------------------------------------
@@ -315,7 +343,7 @@ def named_document(query: Query, retrieved: Retrieved, library: LibraryReader, s
         worth[hit.document.id] = worth.get(hit.document.id, 0.0) + hit.score
     subject = frozenset(query_terms(without_frame(query.fullest))) - _ORDERS
     found = match_names(query.fullest, documents, long=1)
-    shares = {document.id: len(subject & _label(document)) / max(1, len(subject)) for document in documents}
+    shares = {document.id: len(subject & called(document)) / max(1, len(subject)) for document in documents}
     likely = [
         document
         for document in documents
@@ -329,7 +357,7 @@ def named_document(query: Query, retrieved: Retrieved, library: LibraryReader, s
     )
 
 
-def _label(document: Document) -> frozenset[str]:
+def called(document: Document) -> frozenset[str]:
     """Stems of its name and its title."""
     return frozenset(terms(re.sub(r"[\W_]+", " ", f"{document.name} {document.title}")))
 

@@ -56,6 +56,10 @@ MISSING = 0.3  # a word that less of than this is held is missing
 
 _SEPARATORS = re.compile(r"[_\W]+")
 _HIRAGANA = re.compile("[\u3041-\u309f]")
+# Volume, number and pages: "Decision Sciences, 27 (3), 451-481", "vol. 3, pp. 20–31".
+_WORK = re.compile(r"\d\s?\(\d{1,3}\)\s?[,:]\s?(?:pp?\.\s?)?\d+|\bpp?\.\s?\d+\s?[-–]\s?\d+|, \d{2,4}[-–]\d{2,4}\.")
+FEWEST_WORKS, WORK_LENGTH = 3, 250  # works, and characters of text for each of them
+_AMOUNT = re.compile(r"\s(?:[$€£¥]\s?[\d.,]*\d|[\d.,]*\d\s?(?:[%€£¥]|EUR|USD))\Z")
 _OPENING = re.compile(r"[A-Z][a-z]+(?=\s+(?:[^A-Z]|I\b))")
 
 
@@ -511,6 +515,8 @@ def sentence_text(chunk: Chunk, place: int) -> str:
 def may_stand(chunk: Chunk, sentence: int, *, is_read: bool) -> bool:
     """Does it say something? Not a title, the header of a table, a lead-in or a question."""
     kind, text = chunk.kind, sentence_text(chunk, sentence).strip()
+    if kind == "text" and _lists_works(chunk.text):
+        return False
     if kind == "table":
         return sentence >= table_header(chunk).stop or len(chunk.sentences) == 1
     if kind in SKIPPED_KINDS or text.endswith((":", "?", "？")) or _is_title(text, chunk):
@@ -519,7 +525,18 @@ def may_stand(chunk: Chunk, sentence: int, *, is_read: bool) -> bool:
     return kind != "text" or text[-1:] in ENDS or is_read or bool(read(text).numbers)
 
 
+@lru_cache(maxsize=1024)
+def _lists_works(text: str) -> bool:
+    """Is it a list of works that are referred to? Their titles have the words of a question, and say nothing of it."""
+    return len(_WORK.findall(text)) >= FEWEST_WORKS and len(_WORK.findall(text)) * WORK_LENGTH > len(text)
+
+
 def _is_title(text: str, chunk: Chunk) -> bool:
-    """Is it a heading or the document's title, also behind a label? `Subject: Your anchor`."""
+    """Is it a heading or the document's title, also behind a label? `Subject: Your anchor`.
+
+    One that ends with an amount says something: `TOTAL $821.14` is set large.
+    """
+    if _AMOUNT.search(text):
+        return False
     titles = {*chunk.heading_path, *(part.strip() for part in chunk.context.split("›"))}
     return text in titles or text.partition(": ")[2] in titles - {""}

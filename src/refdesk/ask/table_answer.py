@@ -25,9 +25,10 @@ from refdesk.answer import (
 from refdesk.ask.attest import PAGED
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.judge import HIGH, MEDIUM, Relevance, level, related, sources
+from refdesk.ask.listing import called
 from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of, read_cells
 from refdesk.ask.plans import described
-from refdesk.ask.sentences import asking_part
+from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.sheet_view import ColumnCells, RowSet
 from refdesk.ask.table_question import asking_clause
 from refdesk.ask.table_view import CellPlan, GroupedView, View
@@ -48,6 +49,7 @@ SHOWN = 0.5
 SHOWN_AMONG_FEW = 0.35  # tables: the row of another one is seldom meant; of even contexts .5 right, .11 of the text's
 INSTEAD = 0.35  # of a refusal, where a number is asked for: half of such figures are right there
 SUREST_AMONG_MANY = HIGH - 0.001  # whether the row of this table or of its neighbour is meant cannot be known for sure
+NAMED_BY = 2  # words of the question that a document is called by and another is not
 WORTH_DOUBT = 0.02  # chance of a figure that what the text says is not sure against
 LEAST = 0.2  # chance of a figure that is shown where the text gives something less likely
 MANY = 4  # tables
@@ -362,6 +364,19 @@ def read_tables(
     if found is not None and among_many:
         found = replace(found, chance=min(found.chance, SUREST_AMONG_MANY))
     return TablesRead(found, is_sure, candidates, is_likely)
+
+
+def of_named_document(found: TablesRead, query: Query, retrieved: Retrieved) -> TablesRead:
+    """Without a doubtful figure, where another document is called by words of the question that its own is not:
+    "the total on the retail receipt".
+    """
+    if found.best is None or found.best.chance >= SHOWN:
+        return found
+    asked = question_words(query.fullest).metric
+    own = len(asked & called(found.best.candidate.document))
+    others = [len(asked & called(hit.document)) for hit in retrieved.hits]
+    is_other = max(others, default=0) >= own + NAMED_BY
+    return TablesRead(None, False, found.candidates) if is_other else found
 
 
 def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: TablePlan, library: LibraryReader) -> Answer:

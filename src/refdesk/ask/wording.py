@@ -19,7 +19,7 @@ from calendar import month_name
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -109,11 +109,18 @@ def table_header(chunk: Chunk) -> slice:
     rows = [chunk.text[start:end] for start, end, *_ in chunk.sentences]
     for place, row in enumerate(rows):
         if CELLS in row:
+            if _is_form(cells(row)):
+                return slice(0, place)
             stop = place + 1
             while stop < len(rows) and _repeats(cells(row), cells(rows[stop])):
                 stop += 1
             return slice(0, stop)
     return slice(0, 0)
+
+
+def _is_form(row: Sequence[str]) -> bool:
+    """Has it a label with its value beside it, as the rows of a form have? `Name: | Ada`; then it names no columns."""
+    return any(cell.endswith(":") and value and not value.endswith(":") for cell, value in pairwise(row))
 
 
 def named_cells(chunk: Chunk, sentence: int) -> list[tuple[str, str]]:
@@ -449,6 +456,12 @@ def patterns(question: str, words: frozenset[str]) -> Iterator[str]:
 
 def _blank(token: str) -> str:
     return next((f"_{ending}" for ending in _ENDINGS if len(token) > len(ending) + 2 and token.endswith(ending)), "_")
+
+
+def has_question_word(question: str) -> bool:
+    """`And what was the total?`, but not "What about May?", which says nothing of what is asked."""
+    found = [token for token in _tokens(question) if token not in _PERIOD_LINK]
+    return not _WH.isdisjoint(found) and found[1:2] != ["about"]
 
 
 def asks_yes_or_no(question: str) -> bool:

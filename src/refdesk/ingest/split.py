@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from math import inf
 
-from refdesk.text import CJK_CLASS, is_cjk, items, rows, sentences
+from refdesk.text import CJK_CLASS, is_cjk, items, paragraph, rows
 from refdesk.types import Block, Parsed, Range
 
 # Where is a run of sentences best cut into chunks, and where a sentence that is too long for one?
@@ -322,7 +322,7 @@ def ranges_of(block: Block, text: str) -> list[Range]:
         return [(start, start + len(stripped))] if stripped else []
     if block.kind in ("table", "code", "toc"):
         return rows(text)
-    return items(text) if block.kind in ("list", "glossary") else sentences(text)
+    return items(text) if block.kind in ("list", "glossary") else paragraph(text)
 
 
 def atoms_of(parsed: Parsed, count_tokens: CountTokens) -> list[list[Atom]]:

@@ -60,7 +60,8 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     headers = {name: _header(message, name) for name in SHOWN}
     builder = Builder()
     builder.page(headers["Subject"])
-    builder.block("text", "\n".join(f"{name}: {value}" for name, value in headers.items() if value))
+    # A list, so that each of them is quoted by itself: who wrote a mail is one line, and when another.
+    builder.block("list", "\n".join(f"{name}: {value}" for name, value in headers.items() if value))
     parts = _Parts()
     _collect(message, parts, depth=0)
     if any(part.strip() for part in parts.plain):
