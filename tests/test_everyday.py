@@ -335,3 +335,37 @@ def test_a_row_of_a_form_names_no_columns() -> None:
 )
 def test_what_a_document_says_about_something_is_no_summary_of_it(question: str, intent: str) -> None:
     assert intent_of(question) == intent
+
+
+FILLER = "The chart of the bay shows the depth at lowest tide, the cables on the ground and the lights of the harbour. "
+MOORING = f"""# Mooring guide
+
+## 4 Deployment
+
+Lower the sinker first. If nothing is heard, recover the float and wait. {FILLER * 3}
+
+## 5 Inspection
+
+The conditions of the permit are these:
+
+1. The permit ends in June. {FILLER * 3}
+2. The float shall be inspected every year.
+
+## 6 Recovery
+
+Bring it alongside and secure it with two lines. Take the load on the winch. Then lift the sinker.
+"""
+
+
+def test_how_to_do_something_is_told_by_the_section_called_after_it(tmp_path: Path) -> None:
+    """Another section may have the question's very words, "recover the float", and not say how."""
+    (tmp_path / "mooring.md").write_text(MOORING)
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add(tmp_path / "mooring.md")
+        answer = desk.ask_sync("How do I recover the float?")
+        assert [claim.text for claim in answer.claims] == [
+            "Bring it alongside and secure it with two lines.",
+            "Take the load on the winch.",
+            "Then lift the sinker.",
+        ]
+        assert answer.confidence.level != "high"

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.figures import CURRENCIES, Side, disagree, figures, quoted_side
-from refdesk.ask.forms import asked_form, spelled_out
+from refdesk.ask.forms import asked_form, is_called_after, spelled_out
 from refdesk.ask.listing import ChosenList, Place, chosen_list
 from refdesk.ask.sentences import (
     CALIBRATION,
@@ -102,6 +102,9 @@ def extract(
         asked = "one"
     if asked in ("steps", "several") and most is None:
         found = chosen_list(query, context, retrieved, ranked[0], asked)
+        told = _section(query, context, ranked[0]) if asked == "steps" else []
+        if told and (found is None or found.passage.number != told[0].passage):
+            return [replace(quote, most=COMPARED) for quote in _sentences(told)]
         if found is not None:
             return _listed(found, query.question)
     documents = {passage.document.id: passage.document for passage in context.passages}
@@ -393,6 +396,20 @@ def _paragraph(sentence: ScoredSentence, most: int) -> list[ScoredSentence]:
         first, last = sentence.sentence, min(last, sentence.sentence + most)
     own = [sentence if at == sentence.sentence else _at(sentence, at) for at in range(first, last)]
     return [found for found in own if found is sentence or can_stand(found)]
+
+
+def _section(query: Query, context: Context, like: ScoredSentence) -> list[ScoredSentence]:
+    """The section that is called after what is to be done, as far as one chunk holds it: its sentences in their order.
+
+    Its own words may differ: "6 Recovery" tells how a buoy is brought on board.
+    """
+    for passage in context.passages:
+        for chunk in passage.chunks:
+            if chunk.kind == "text" and is_called_after("".join(chunk.heading_path[-1:]), query.fullest):
+                first = replace(like, chunk=chunk, passage=passage.number)
+                told = [replace(_at(first, at), share=like.share) for at in range(len(chunk.sentences))]
+                return [sentence for sentence in told if can_stand(sentence)][:LIST_ITEMS]
+    return []
 
 
 def _before(sentence: ScoredSentence) -> ScoredSentence | None:

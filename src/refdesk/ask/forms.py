@@ -13,11 +13,12 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from refdesk.terms import QUERY_STOP_WORDS, spaced, words
+from refdesk.terms import QUERY_STOP_WORDS, query_terms, spaced, words
 from refdesk.text import STOP_WORDS
 from refdesk.types import Chunk, Hit
 
 MOST_BETWEEN = 1  # words that say something between the question word and the number: "What is shown in Table 2?"
+SHORTEST_ROOT = 5  # letters of a stem that another one may go on from: "recov", "recoveri"
 MOST_SMALL = 2  # words of an expansion that give no letter: "Bureau of Meteorology (BM)"
 
 _NUMBERED = r"(fig|tab|chart|exhibit|listing|abb)[a-z]*\.?\s*(\d{1,3}[a-z]?)(?![\w.]*\d)"
@@ -94,3 +95,24 @@ def as_called(question: str, hit: Hit) -> Chunk:
     asked = set(words(question)) - known
     called = [word for word in dict.fromkeys(words(spaced(hit.document.name))) if word in asked and word.isalpha()]
     return replace(hit.chunk, context=f"{' '.join(called)} › {hit.chunk.context}") if called else hit.chunk
+
+
+def is_called_after(heading: str, question: str) -> bool:
+    """Is a section called after what the question asks how to do?
+
+    >>> is_called_after("6 Recovery", "How do I recover the buoy?")
+    True
+    >>> is_called_after("The buoy", "How do I recover the buoy?")
+    False
+    """
+    named = [stem for stem in query_terms(heading) if not stem.isdigit()]
+    asked = query_terms(question)
+    if not named or not asked:
+        return False
+    tells_what_is_done = any(_have_one_root(stem, asked[0]) for stem in named)
+    return tells_what_is_done and all(any(_have_one_root(stem, other) for other in asked) for stem in named)
+
+
+def _have_one_root(stem: str, other: str) -> bool:
+    short, long = sorted((stem, other), key=len)
+    return short == long or (len(short) >= SHORTEST_ROOT and long.startswith(short))
