@@ -7,17 +7,8 @@ import re
 from collections import Counter
 
 from refdesk.answer import Query, Retrieved
-from refdesk.ask.line_items import (
-    ItemCell,
-    absence,
-    asked_by_name,
-    named_reports,
-    named_times,
-    plan_of,
-    vectors_of,
-    when_of,
-    with_hits,
-)
+from refdesk.ask.line_items import ItemCell, named_times, vectors_of, when_of
+from refdesk.ask.named_figures import absence, asked_by_name, named_reports, plan_of, with_hits
 from refdesk.ask.plan_choice import TablePlan
 from refdesk.ask.sentences import asking_part
 from refdesk.ask.table_answer import INSTEAD, SHOWN, asks_for_figure, asks_yes_or_no

@@ -41,9 +41,9 @@ from refdesk.ask.formulas import computed_answer, names_ratio
 from refdesk.ask.generate import NOTHING, general, unproved
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, doubted, judge, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped, no_picture, no_place
-from refdesk.ask.line_items import with_named_figures
 from refdesk.ask.listing import summed_up
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, model_plan
+from refdesk.ask.named_figures import with_named_figures
 from refdesk.ask.plan import Budget, left_out, make_plan
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve

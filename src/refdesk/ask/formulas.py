@@ -20,7 +20,7 @@ from refdesk.ask.changed_figures import changed_item
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.figures import SCALES
 from refdesk.ask.judge import HIGH, level, related, sources
-from refdesk.ask.line_items import line_item, named_reports, report_of, with_hits
+from refdesk.ask.named_figures import line_item, named_reports, report_of, with_hits
 from refdesk.ask.plan_choice import TablePlan, best_plan
 from refdesk.ask.table_answer import FigureText, cell_citations, figure_of, reading, table_candidates
 from refdesk.ask.table_question import with_named_rows
