@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -60,12 +60,12 @@ WEIGHTS = {
 }
 NOTHING = 16.5  # score of "none of them"
 MOST_EXTRA = 4
-OTHERWISE = 0.5  # what a row loses that is called by another name of the same line item: its own name goes first
+OTHERWISE = 0.5  # what a row loses that is called by another name of the same line item than is asked for
+OTHER = 2.5  # the same where the report has a row of the very name: total revenue is more than net sales there
 PART = 1.5  # what a row loses that another one of its name is the whole of
 SMALLER = 0.8  # of a number, below which another one of the same name is a part of it
 NO_RATE = 3.0  # what an amount in millions, a count or a percentage loses where something per share is asked for
-# What the name of a line item may end with and means the same without: "Research and development expense, net".
-ENDINGS = frozenset(("net", "expense", "expenses", "cost", "costs"))
+_ENDING = re.compile(r",? (?:expenses?|costs?)(?:,? net)?$", re.IGNORECASE)
 SHORTEST_CORE = 2  # words that are left without these: "Interest expense" is not "Interest"
 USUAL, SMALLEST = 8.0, 6.0  # powers of ten that percentages, and small numbers, are weighed as
 
@@ -136,13 +136,9 @@ def line_items(table: StoredTable) -> tuple[LineItem, ...]:
 
 
 def core_name(name: str) -> str:
-    """Without what says how it is counted: "Accounts receivable, net" are accounts receivable."""
-    said = name.replace(",", " ").split()
-    end = len(said)
-    while end > SHORTEST_CORE and said[end - 1].lower() in ENDINGS:
-        end -= 1
-    is_core = end < len(said) and len({*terms(" ".join(said[:end]))}) >= SHORTEST_CORE
-    return " ".join(said[:end]) if is_core else name
+    """Without what says that it is spent: "Research and development expense, net" is research and development."""
+    core = _ENDING.sub("", name)
+    return core if len({*terms(core)} - WHOLE) >= SHORTEST_CORE else name
 
 
 @cache
@@ -181,6 +177,7 @@ class Report:
         self._known: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
         self.own_words = frozenset(word for word in words(document.name.replace("_", " ")) if word.isalpha())
         self.items = [self._without_own(item) for table in tables for item in line_items(table)]
+        self.names = {item.stems - WHOLE for item in self.items}
         self.twins = Counter((item.table.id, item.stems) for item in self.items)
         self.captions = {frozenset(terms(CLAUSE.split(table.caption)[-1])) for table in tables}
         held: dict[float, set[int]] = defaultdict(set)
@@ -222,9 +219,10 @@ class Report:
             return
         what = vectors.spelled(self.without_own(wanted.what) or wanted.what)
         yield from self._called(what, wanted, vectors)
+        is_there = frozenset(terms(core_name(what))) - WHOLE in self.names
         for name in other_names(what):
             for found in self._called(name, wanted, vectors):
-                yield replace(found, score=found.score - OTHERWISE)
+                yield replace(found, score=found.score - (OTHER if is_there else OTHERWISE))
 
     def _called(self, what: str, wanted: Wanted, vectors: Vectors) -> Iterator[ItemCell]:
         what = core_name(what)
@@ -261,7 +259,6 @@ class Report:
                 if is_other and not all(other):
                     continue
                 every = told | self._told_by(cell, wanted) | {"spread": times[cell.period] > 1}
-                every["negative"] &= any((other.number or 0.0) > 0 for other in item.cells)  # costs may all stand so
                 score = sum(WEIGHTS[name] * every[name] for name in WEIGHTS)
                 if is_rate:
                     score += WEIGHTS["large"] * (USUAL - every["large"]) - NO_RATE * (not _is_rate(cell))
@@ -323,11 +320,7 @@ _RATE = re.compile(r"\bper [a-z]{3,}", re.IGNORECASE)  # "earnings per share", b
 
 def _is_rate(cell: StoredCell) -> bool:
     """May it be something for each of many? Such an amount is written out, and seldom a whole number."""
-    return cell.unit != "%" and not (cell.scale and _is_whole(cell.number)) and not _is_whole(cell.number)
-
-
-def _is_whole(number: float | None) -> bool:
-    return float(number or 0.0).is_integer()
+    return cell.unit != "%" and not float(cell.number or 0.0).is_integer()
 
 
 def _digits(number: float | None) -> int:
