@@ -37,13 +37,14 @@ from refdesk.ask.changed_figures import asks_over_time, asks_to_compute, over_ti
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.extract import is_fit_figure
-from refdesk.ask.formulas import computed_answer, names_ratio
+from refdesk.ask.formula_text import names_ratio, ratio_named
+from refdesk.ask.formulas import computed_answer
 from refdesk.ask.generate import NOTHING, general, unproved
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, doubted, judge, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped, no_picture, no_place
 from refdesk.ask.listing import summed_up
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, model_plan
-from refdesk.ask.named_figures import with_named_figures
+from refdesk.ask.named_figures import says_ratio, with_named_figures
 from refdesk.ask.plan import Budget, left_out, make_plan
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
@@ -51,6 +52,7 @@ from refdesk.ask.side_by_side import side_by_side
 from refdesk.ask.table_answer import (
     TablesRead,
     asks_for_figure,
+    asks_yes_or_no,
     figure_answer,
     read_tables,
     series_answer,
@@ -206,6 +208,8 @@ async def _from_tables(
             asked = (query, retrieved, found, desk.library, desk.reader, may_rename)
             found, retrieved = await in_thread(with_named_figures, *asked)
             stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
+    if found.best is not None and (ratio := ratio_named(query.fullest)) and not says_ratio(found.best, ratio):
+        found = TablesRead(candidates=found.candidates)  # it is computed, or nothing is: equity is no return on equity
     return found, retrieved
 
 
@@ -297,7 +301,8 @@ async def _computed(
     with trace.optional("formula", hits=len(retrieved.considered)) as stage:
         asked = (question.scope, desk.library, desk.embedder, desk.reader, desk.settings)
         is_known = tables.is_sure or tables.is_likely
-        found = await in_thread(computed_answer, answer, plan, query.fullest, is_known, retrieved, *asked)
+        told = (answer, plan, query.fullest, is_known, asks_yes_or_no(query), retrieved)
+        found = await in_thread(computed_answer, *told, *asked)
         stage.gave(chance=found.confidence.score if found else 0.0)
     return found
 

@@ -23,14 +23,16 @@ from refdesk.ask.line_items import (
     Report,
     Vectors,
     Wanted,
+    core_name,
     named_times,
+    other_names,
     ranked,
     vectors_of,
 )
 from refdesk.ask.plan_choice import AT_END, NEARLY, FoundTable, TablePlan, report_period, table_of
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.table_answer import INSTEAD, SHOWN, SUREST_AMONG_MANY, TablesRead, reading
-from refdesk.ask.table_question import QUARTER, asking_clause, document_words, things_asked
+from refdesk.ask.table_question import QUARTER, asking_clause, document_words, plain_name, things_asked
 from refdesk.ask.table_view import AskedWords, CellPlan, Selection
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, read_period, spoken_periods
@@ -279,6 +281,22 @@ def absence(text: str, reports: Sequence[Report], library: LibraryReader, reader
     within = Scope(documents=tuple(report.document.id for report in reports))
     short = frozenset(stem for word in text.split() if reader.spelled(word) != word for stem in terms(word))
     return lambda stem: stem not in short and not library.holding([stem], within)
+
+
+def is_called(plan: TablePlan, what: str) -> bool:
+    """Has the row that is read this name, or another one of the same line item?"""
+    rows = [plan.grid.grid.rows[row] for row, _ in plan.plan.cells] if not plan.plan.turned else []
+    names = [what, *other_names(what)]
+    called = [frozenset(terms(core_name(plain_name(path[-1])))) - WHOLE for path in rows if path]
+    return bool(called) and all(own in [frozenset(terms(name)) - WHOLE for name in names] for own in called)
+
+
+def says_ratio(plan: TablePlan, ratio: str) -> bool:
+    """Do the names of the row, its sections and the column, or the text above, say every word of it?"""
+    grid, places = plan.grid.grid, [(c - 1, r + 1) if plan.plan.turned else (r, c) for r, c in plan.plan.cells[:1]]
+    paths = [part for row, column in places for part in (*grid.rows[max(row, 0)], *grid.columns[column])]
+    said = frozenset(terms(" ".join((*paths, plan.candidate.table.caption))))
+    return frozenset(terms(ratio)) <= said
 
 
 def line_item(what: str, when: str, reports: Sequence[Report], reader: Reader) -> TablePlan | None:
