@@ -167,11 +167,19 @@ def formulas_in(question: str, times: Sequence[str] = ()) -> list[Formula]:
         when = _time(question)
         whole, own = (_named_thing(part[name], when) for name in ("whole", "part"))
         shared = Node("/", tuple(Node(figure=AskedFigure(what, when)) for what in (f"{own} {whole}", whole)))
-        return _checked([(f"{own} as a share of {whole}", shared)], question, is_percent=True) if own and whole else []
-    name = ratio_named(question)
+        return (
+            _checked([(f"{own} as a share of {whole}", shared)], question, is_defined=True, is_percent=True)
+            if own and whole
+            else []
+        )
+    name, found = ratio_named(question), []
     whens = times or [_time(question)]
-    roots = [(f"{name}, {when}" if len(whens) > 1 else name, root) for when in whens for root in _named(name, when)]
-    return _checked(roots, question, is_percent=name in _percentages()) if name else []
+    for when in whens:
+        for formula in _ratios().get(name, ()):
+            roots = _of_ratio(formula, when)
+            called = f"{name}, {when}" if len(whens) > 1 else name
+            found += _checked([(called, root) for root in roots], question, is_percent=formula.endswith("%"))
+    return found
 
 
 def _checked(
@@ -322,12 +330,6 @@ def derived() -> dict[str, Node]:
     return found
 
 
-@cache
-def _percentages() -> frozenset[str]:
-    """The names of those that are told in per cent."""
-    return frozenset(name for name, formulas in _ratios().items() if formulas[0].endswith("%"))
-
-
 def names_ratio(question: str) -> bool:
     """Does it name one that is computed? Then no row of another name is it: a gross margin is no operating margin."""
     return bool(ratio_named(question))
@@ -345,9 +347,13 @@ def _named(what: str, when: str) -> list[Node]:
     if match := _SHARE.match(what):
         own = [Node(figure=AskedFigure(_plain(match[part]), when)) for part in ("what", "of")]
         return [Node("/", tuple(own))]
+    return [root for formula in _ratios().get(what.lower().strip(), ()) for root in _of_ratio(formula, when)]
+
+
+def _of_ratio(formula: str, when: str) -> list[Node]:
+    """Of one time; none where it needs the year before, and no year is named."""
     before = str(int(when_year.group()) - 1) if (when_year := _YEAR.search(when)) else ""
-    found = []
-    for formula in _ratios().get(what.lower().strip(), ()):
-        if "average" not in formula or before:
-            found.append(_read(formula.strip("% ").replace("{now}", when).replace("{before}", before), when))
-    return [root for root in found if root is not None]
+    if "average" in formula and not before:
+        return []
+    root = _read(formula.strip("% ").replace("{now}", when).replace("{before}", before), when)
+    return [root] if root is not None else []

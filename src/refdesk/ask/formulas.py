@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -48,6 +49,7 @@ LEAST = 0.5  # chance of a figure that is computed with; from .35 on more were w
 SUREST = HIGH - 0.001  # of several figures one may be another row's
 LEAST_NAMED = 0.3  # chance of a line item that a question's own formula names; of .3 to .5 six in ten were right
 OPERATION = "formula"
+_OF_FLOWS = re.compile(r"activities|cash flow", re.IGNORECASE)
 
 
 class LookedUp(NamedTuple):
@@ -123,6 +125,7 @@ def formula_answer(
     known: dict[AskedFigure, LookedUp] = {}
     missing: set[AskedFigure] = set()
     computed: list[Computed] = []
+    between: list[tuple[AskedFigure, Node]] = []  # figures on the way that no row has
     for formula in formulas:
         is_named = formula.is_defined or formula.is_change
         root = formula.root
@@ -140,17 +143,28 @@ def formula_answer(
             if is_derived or others.keys().isdisjoint(root.figures()):
                 break
             root = root.with_parts(others)
+            between += [(asked, other) for asked, other in others.items() if asked in formula.root.figures()]
         if any(not asked.may_lack for asked in missing.intersection(root.figures())):
             continue
         formula = replace(formula, root=root.without(missing))
         try:
-            computed.append(Computed(formula, formula.root.value({asked: one.value for asked, one in known.items()})))
+            computed.append(Computed(formula, formula.root.value(_values(known))))
         except ZeroDivisionError:
             continue
-    if len(computed) < len({formula.name for formula in formulas}):
+    if not computed or len(computed) < len({formula.name for formula in formulas}):
         return None
+    for asked, root in dict(between).items():
+        computed.append(Computed(Formula(f"{asked.what}, {asked.when}", root), root.value(_values(known))))
     used = {asked for own in computed for asked in own.formula.root.figures()}
     return _told(answer, plan, retrieved, computed, {asked: known[asked] for asked in known if asked in used}, library)
+
+
+def _values(known: Mapping[AskedFigure, LookedUp]) -> dict[AskedFigure, float]:
+    """Money that nothing is said of is in the scale that all other money is in: one report has one."""
+    scales = {found.what.scale for found in known.values() if found.what.unit not in ("", "%")} - {""}
+    shared = SCALES.get(scales.pop(), 1.0) if len(scales) == 1 else 1.0
+    bare = {asked for asked, found in known.items() if not found.what.scale and found.what.unit not in ("", "%")}
+    return {asked: found.value * (shared if asked in bare else 1.0) for asked, found in known.items()}
 
 
 def _look_up(
@@ -210,7 +224,7 @@ def _is_outflow(found: TablePlan) -> bool:
     rows = {found.grid.grid.places[row] for row, _ in found.plan.cells} if not found.plan.turned else set()
     numbers = [cell.number for cell in table.cells if cell.row in rows and cell.number is not None]
     sections = " ".join(part for row, _ in found.plan.cells for part in found.grid.grid.rows[row]) if rows else ""
-    return bool(numbers) and max(numbers) < 0 and "activities" in f"{table.caption} {sections}".lower()
+    return bool(numbers) and max(numbers) < 0 and _OF_FLOWS.search(f"{table.caption} {sections}") is not None
 
 
 def _at(when: str) -> str:

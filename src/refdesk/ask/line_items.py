@@ -23,6 +23,7 @@ from refdesk.ask.figures import SCALES
 from refdesk.ask.plan_choice import CLAUSE, report_period
 from refdesk.ask.table_question import (
     columns_of,
+    core_name,
     is_of_other_length,
     newest_columns,
     plain_name,
@@ -35,6 +36,7 @@ from refdesk.terms import terms, words
 from refdesk.text import asset_lines
 from refdesk.types import Document
 
+_LEGAL_FORMS = frozenset(("co", "inc", "corp", "ltd", "plc", "llc", "company", "corporation", "ag", "sa", "nv", "se"))
 _POSSESSIVE = re.compile(r"['’]s?$")
 FEWEST_DIGITS = 3  # of a number that recurs for a reason
 IN_CAPTION = 0.95  # cosine of a name that the text above its table makes whole
@@ -65,8 +67,6 @@ OTHER = 2.5  # the same where the report has a row of the very name: total reven
 PART = 1.5  # what a row loses that another one of its name is the whole of
 SMALLER = 0.8  # of a number, below which another one of the same name is a part of it
 NO_RATE = 3.0  # what an amount in millions, a count or a percentage loses where something per share is asked for
-_ENDING = re.compile(r",? (?:expenses?|costs?)(?:,? net)?$", re.IGNORECASE)
-SHORTEST_CORE = 2  # words that are left without these: "Interest expense" is not "Interest"
 USUAL, SMALLEST = 8.0, 6.0  # powers of ten that percentages, and small numbers, are weighed as
 
 
@@ -90,6 +90,7 @@ class LineItem(NamedTuple):
     section: str
     cells: tuple[StoredCell, ...]  # that are numbers
     also: frozenset[str] = frozenset()  # stems of the other names of this line item
+    is_spent: bool = False  # its name says so: it may stand below zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +130,11 @@ def line_items(table: StoredTable) -> tuple[LineItem, ...]:
             section = " ".join(path[:-1])
             around = frozenset(terms(f"{section} {above}"))
             around |= frozenset(stem for names in _names_within(around) for other in names for stem in terms(other))
-            name, cells = core_name(name), tuple(numbers[place])
+            core, cells = core_name(name), tuple(numbers[place])
+            is_spent, name = len(core) < len(name) or _SPENT.match(name) is not None, core
             also = frozenset(stem for other in other_names(name) for stem in terms(other))
-            found.append(LineItem(table, row, name, frozenset(terms(name)), around, section, cells, also))
+            found.append(LineItem(table, row, name, frozenset(terms(name)), around, section, cells, also, is_spent))
     return tuple(found)
-
-
-def core_name(name: str) -> str:
-    """Without what says that it is spent: "Research and development expense, net" is research and development."""
-    core = _ENDING.sub("", name)
-    return core if len({*terms(core)} - WHOLE) >= SHORTEST_CORE else name
 
 
 @cache
@@ -211,6 +207,9 @@ class Report:
         own |= {
             at + step for at, pair in enumerate(pairwise(plain)) for step in (0, 1) if "".join(pair) in self.own_words
         }
+        for at, word in enumerate(plain):  # "Ortel Co., Inc."
+            if word in _LEGAL_FORMS and at - 1 in own:
+                own.add(at)
         return " ".join(word for at, word in enumerate(said) if at not in own)
 
     def cells(self, wanted: Wanted, vectors: Vectors) -> Iterator[ItemCell]:
@@ -221,10 +220,11 @@ class Report:
         yield from self._called(what, wanted, vectors)
         is_there = frozenset(terms(core_name(what))) - WHOLE in self.names
         for name in other_names(what):
-            for found in self._called(name, wanted, vectors):
+            for found in self._called(name, wanted, vectors, is_whole=True):
                 yield replace(found, score=found.score - (OTHER if is_there else OTHERWISE))
 
-    def _called(self, what: str, wanted: Wanted, vectors: Vectors) -> Iterator[ItemCell]:
+    def _called(self, what: str, wanted: Wanted, vectors: Vectors, *, is_whole: bool = False) -> Iterator[ItemCell]:
+        """Cells of rows with this name or one that is near it; `is_whole`: of those with all of its words alone."""
         what = core_name(what)
         said = frozenset(terms(what))
         core = said - WHOLE or said
@@ -242,6 +242,9 @@ class Report:
                 cosine = max(cosine, IN_CAPTION)  # "LinkedIn" below "Revenue by product" is the revenue of LinkedIn
             if cosine < LEAST_NEAR and not core <= item.stems:
                 continue
+            if is_whole and not core <= item.stems | item.around:  # "net profit" is no gross profit
+                continue
+            is_of_each = _RATE.search(f"{item.name} {item.section}") is not None
             told = {
                 "near": cosine,
                 "said": len(core & item.stems) / len(core),
@@ -259,7 +262,10 @@ class Report:
                 if is_other and not all(other):
                     continue
                 every = told | self._told_by(cell, wanted) | {"spread": times[cell.period] > 1}
+                every["negative"] &= not item.is_spent
                 score = sum(WEIGHTS[name] * every[name] for name in WEIGHTS)
+                if is_of_each and not is_rate and _is_rate(cell):
+                    score -= NO_RATE
                 if is_rate:
                     score += WEIGHTS["large"] * (USUAL - every["large"]) - NO_RATE * (not _is_rate(cell))
                 yield ItemCell(item, cell, self.document, score, asked_months=length if is_other else 0)
@@ -318,6 +324,9 @@ class Report:
 _RATE = re.compile(r"\bper [a-z]{3,}", re.IGNORECASE)  # "earnings per share", but no "per cent"
 
 
+_SPENT = re.compile(r"(?:cost|costs|purchases?|payments?|repayments?) of\b", re.IGNORECASE)
+
+
 def _is_rate(cell: StoredCell) -> bool:
     """May it be something for each of many? Such an amount is written out, and seldom a whole number."""
     return cell.unit != "%" and not float(cell.number or 0.0).is_integer()
@@ -336,6 +345,8 @@ def ranked(
         for found in report.cells(wanted, vectors):
             if (found.value not in best or found.score > best[found.value].score) and may_be(found.item):
                 best[found.value] = found
+    if any(not found.asked_months and found.score >= NOTHING for found in best.values()):  # the time has its own figure
+        best = {value: found for value, found in best.items() if not found.asked_months}
     said = frozenset(terms(wanted.what))
     every = sorted(_parts_weighed(list(best.values()), said), key=lambda found: -found.score)
     scores = np.array([NOTHING, *(one.score for one in every)])

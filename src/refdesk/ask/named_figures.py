@@ -23,7 +23,6 @@ from refdesk.ask.line_items import (
     Report,
     Vectors,
     Wanted,
-    core_name,
     named_times,
     other_names,
     ranked,
@@ -32,7 +31,7 @@ from refdesk.ask.line_items import (
 from refdesk.ask.plan_choice import AT_END, NEARLY, FoundTable, TablePlan, report_period, table_of
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.table_answer import INSTEAD, SHOWN, SUREST_AMONG_MANY, TablesRead, reading
-from refdesk.ask.table_question import QUARTER, asking_clause, document_words, plain_name, things_asked
+from refdesk.ask.table_question import QUARTER, asking_clause, core_name, document_words, plain_name, things_asked
 from refdesk.ask.table_view import AskedWords, CellPlan, Selection
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, read_period, spoken_periods
