@@ -48,6 +48,7 @@ MOST_DOCUMENTS = 2  # that they are looked for in: a report, and the one of the 
 LEAST = 0.5  # chance of a figure that is computed with; from .35 on more were wrong on financebench, none more right
 SUREST = HIGH - 0.001  # of several figures one may be another row's
 LEAST_NAMED = 0.3  # chance of a line item that a question's own formula names; of .3 to .5 six in ten were right
+DOUBTED = 0.2  # chance of a line item, from which on no row of another name is the figure
 OPERATION = "formula"
 _OF_FLOWS = re.compile(r"activities|cash flow", re.IGNORECASE)
 
@@ -192,7 +193,7 @@ def _look_up(
     if named is not None and named.chance >= (LEAST_NAMED if is_defined else LEAST):
         retrieved = with_hits([named], retrieved, library)
         return _figure_of(asked, named), retrieved
-    if is_derived:
+    if is_derived or (named is not None and named.chance >= DOUBTED):
         return None, retrieved
     text = f"What was the {asked.what}{_at(asked.when)}?"
     vector = embedder.embed_query(text)

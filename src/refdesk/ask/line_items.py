@@ -64,7 +64,7 @@ NOTHING = 16.5  # score of "none of them"
 MOST_EXTRA = 4
 OTHERWISE = 0.5  # what a row loses that is called by another name of the same line item than is asked for
 OTHER = 2.5  # the same where the report has a row of the very name: total revenue is more than net sales there
-PART = 1.5  # what a row loses that another one of its name is the whole of
+PART = 2.5  # what a row loses that another one of its name is the whole of
 SMALLER = 0.8  # of a number, below which another one of the same name is a part of it
 NO_RATE = 3.0  # what an amount in millions, a count or a percentage loses where something per share is asked for
 USUAL, SMALLEST = 8.0, 6.0  # powers of ten that percentages, and small numbers, are weighed as
@@ -91,6 +91,11 @@ class LineItem(NamedTuple):
     cells: tuple[StoredCell, ...]  # that are numbers
     also: frozenset[str] = frozenset()  # stems of the other names of this line item
     is_spent: bool = False  # its name says so: it may stand below zero
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The words that it is, or may be, called by and that stand around it."""
+        return self.stems | self.around | self.also
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,9 +350,10 @@ def ranked(
         for found in report.cells(wanted, vectors):
             if (found.value not in best or found.score > best[found.value].score) and may_be(found.item):
                 best[found.value] = found
-    if any(not found.asked_months and found.score >= NOTHING for found in best.values()):  # the time has its own figure
+    said = frozenset(terms(vectors.spelled(wanted.what)))
+    # The figure of a longer or shorter time is none where the time that is asked for has its own.
+    if any(not found.asked_months and said - WHOLE <= found.item.held for found in best.values()):
         best = {value: found for value, found in best.items() if not found.asked_months}
-    said = frozenset(terms(wanted.what))
     every = sorted(_parts_weighed(list(best.values()), said), key=lambda found: -found.score)
     scores = np.array([NOTHING, *(one.score for one in every)])
     odds = np.exp(scores - scores.max())

@@ -51,6 +51,7 @@ AGREES = 0.05  # chance from which on a figure is meant by both, and not only by
 PLANNED = 0.6  # of the chance of another plan, from which on the figure that is named is likelier
 MOST_FOUND = 8  # readings of a question that are looked at
 NO_NUMBER = 0.1  # chance that a number is asked for, below which none is shown: "what does it mean by billed business?"
+SAME = 0.02  # by which two numbers of one name may differ that are one figure: with and without minority interests
 BESIDE = 0.6  # what a chance is multiplied by for each word that is said beside the name of the row
 
 
@@ -102,7 +103,7 @@ def asked_by_name(
             continue
 
         def may_be(item: LineItem, own: Set[str] = own) -> bool:
-            held = item.stems | item.around | item.also
+            held = item.held
             is_counted = not counted or not counted.isdisjoint(held)
             return needed <= held and (not absent or own.isdisjoint(item.stems)) and is_counted
 
@@ -119,7 +120,7 @@ def asked_by_name(
 
 def _strange(item: LineItem, said: Set[str]) -> int:
     """How many of these words neither the row nor what stands around it has."""
-    return len(said - item.stems - item.around - item.also - WHOLE)
+    return len(said - item.held - WHOLE)
 
 
 def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> str:
@@ -304,9 +305,12 @@ def line_item(what: str, when: str, reports: Sequence[Report], reader: Reader) -
     if vectors is None:
         return None
     at_end = AT_END.search(f"at {when}") is not None
-    for found in ranked(Wanted(what, read_period(when), at_end), reports, vectors)[:1]:
-        return plan_of(found)
-    return None
+    every = ranked(Wanted(what, read_period(when), at_end), reports, vectors)
+    if not every:
+        return None
+    best = every[0]
+    alike = [one for one in every if one.item.stems == best.item.stems and abs(one.value / best.value - 1) <= SAME]
+    return plan_of(replace(best, chance=sum(one.chance for one in alike))) if best.value else plan_of(best)
 
 
 def _value_of(plan: TablePlan) -> float | None:
