@@ -26,6 +26,7 @@ LISTED = 50  # names of documents in an answer
 EXTREMES = 5  # documents that are named when one is asked for: the first and those next to it
 COUNTED = 1000  # documents that are looked through for a word
 LONGEST_PHRASE = 10  # words
+LEAST_SAID = 0.34  # share of the words after which documents are asked for that one of them must hold in a row
 LONGEST_ENDING = 2  # letters by which two forms of a word that is mentioned may differ
 READ_AT_ONCE = 16  # chunks; most hold the word, and then the rest of their document is passed over
 READ = "read from the library's list of documents"
@@ -155,6 +156,8 @@ def _mentions(answer: Answer, asked: Asked, scope: Scope, library: LibraryReader
     if asked.is_narrowed:
         within = replace(scope, documents=tuple(document.id for document in asked.chosen))
     phrase, found = _first_places(topic, within, library)
+    if found and len(words(phrase)) < LEAST_SAID * len(words(topic)):  # then it asks for something else
+        return None
     where = "".join(f" {condition}" for condition in asked.conditions)
     if not found:
         return _nothing(answer, f"No document{where} mentions “{topic}”. Try another word for it, or a single one.")

@@ -33,7 +33,7 @@ from refdesk.answer import (
     encode_answer,
 )
 from refdesk.ask.catalogue import answer_from_catalogue
-from refdesk.ask.changed_figures import asks_over_time, asks_to_compute, over_time
+from refdesk.ask.changed_figures import asks_over_time, asks_to_compute, of_each_owner, over_time
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.extract import is_fit_figure
@@ -297,11 +297,18 @@ async def _computed(
             stage.gave(figures=len(series))
             if series:
                 return await in_thread(series_answer, answer, plan, retrieved, series, desk.library)
+    if asks_for_figure(query):
+        with trace.optional("owners", hits=len(retrieved.considered)) as stage:
+            owned, retrieved = await in_thread(of_each_owner, query, retrieved, desk.library, desk.reader)
+            stage.gave(figures=len(owned))
+            if owned:
+                names, plans = [name for name, _ in owned], [own for _, own in owned]
+                return await in_thread(series_answer, answer, plan, retrieved, plans, desk.library, names)
     found = None
     with trace.optional("formula", hits=len(retrieved.considered)) as stage:
         asked = (question.scope, desk.library, desk.embedder, desk.reader, desk.settings)
         is_known = tables.is_sure or tables.is_likely
-        told = (answer, plan, query.fullest, is_known, asks_yes_or_no(query), retrieved)
+        told = (answer, plan, query.fullest, is_known, asks_yes_or_no(query), query.parts, retrieved)
         found = await in_thread(computed_answer, *told, *asked)
         stage.gave(chance=found.confidence.score if found else 0.0)
     return found

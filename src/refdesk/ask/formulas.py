@@ -6,16 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from refdesk.answer import Answer, Citation, Claim, Confidence, Figure, FigureCell, Plan, Retrieved, Sufficiency
-from refdesk.ask.changed_figures import changed_item
+from refdesk.ask.changed_figures import changed_item, grown_figures
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.figures import SCALES
 from refdesk.ask.formula_text import PERCENT, AskedFigure, Formula, Node, derived, formulas_in
 from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.line_items import named_times
-from refdesk.ask.named_figures import is_called, line_item, named_reports, report_of, with_hits
+from refdesk.ask.named_figures import is_called, line_item, named_reports, plan_of, report_of, with_hits
 from refdesk.ask.plan_choice import TablePlan, best_plan
 from refdesk.ask.table_answer import FigureText, cell_citations, figure_of, reading, table_candidates
 from refdesk.ask.table_question import with_named_rows
@@ -34,12 +35,35 @@ def change_in(question: str, retrieved: Retrieved, library: LibraryReader, reade
         return None
     name, (before, after) = found
     first, last = (Node(figure=AskedFigure(name, when)) for when in (before, after))
+    if _SUM.search(question):
+        return Formula(f"Sum of {name[:1].lower() + name[1:]}", Node("+", (first, last)), is_defined=True)
     root = Node("-", (last, first))
     is_percent = bool(PERCENT.search(question))
     if is_percent:
         root = Node("/", (root, first))
     return Formula(f"Change in {name[:1].lower() + name[1:]}", root, is_percent, is_change=True)
 
+
+def growth_in(
+    sides: Sequence[str], retrieved: Retrieved, library: LibraryReader, reader: Reader
+) -> tuple[list[Formula], dict[AskedFigure, TablePlan]]:
+    """The growth of each thing in the one time that is named for it, and the cells that it is from."""
+    formulas: list[Formula] = []
+    given: dict[AskedFigure, TablePlan] = {}
+    for side in sides:
+        found = grown_figures(side, retrieved, library, reader)
+        plans = [plan for cell in found or () if (plan := plan_of(cell)) is not None]
+        if found is None or len(plans) != 2:
+            return [], {}
+        now, then = (AskedFigure(cell.item.name, cell.cell.period) for cell in found)
+        given |= {now: plans[0], then: plans[1]}
+        nodes = Node(figure=now), Node(figure=then)
+        name = f"Growth of {reading(plans[0]).label}"
+        formulas.append(Formula(name, Node("/", (Node("-", nodes), nodes[1])), is_percent=True, is_change=True))
+    return formulas, given
+
+
+_SUM = re.compile(r"\b(?:sum|combined|together|in total|added up|cumulative)\b", re.IGNORECASE)
 
 # --- the figures of a formula, looked up and told ---------------------------------------------------------------------
 
@@ -72,6 +96,7 @@ def computed_answer(
     text: str,
     is_known: bool,
     is_judged: bool,
+    sides: Sequence[str],
     retrieved: Retrieved,
     scope: Scope,
     library: LibraryReader,
@@ -81,7 +106,8 @@ def computed_answer(
 ) -> Answer | None:
     """What the formulas give that a question asks for; of those that it only names, where no table has the figure.
 
-    `is_known`: a table has one; `is_judged`: it asks for yes or no, so that the year before is told beside the year.
+    `is_known`: a table has one; `is_judged`: it asks for yes or no, so that the year before is told beside the year;
+    `sides`: what it compares.
     """
     ports = (scope, library, embedder, reader, settings)
     times = named_times(text)
@@ -96,6 +122,10 @@ def computed_answer(
             return told
     if formulas and formulas[0].is_defined:
         return formula_answer(answer, plan, retrieved, formulas, *ports)
+    if not formulas and not (is_known and len(sides) < 2):
+        grown, given = growth_in(sides or [text], retrieved, library, reader)
+        if grown and (told := formula_answer(answer, plan, retrieved, grown, *ports, given)):
+            return told
     changed = change_in(text, retrieved, library, reader) if not formulas else None
     return formula_answer(answer, plan, retrieved, [changed], *ports) if changed is not None else None
 
@@ -117,13 +147,18 @@ def formula_answer(
     embedder: Embedder,
     reader: Reader,
     settings: Settings,
+    given: Mapping[AskedFigure, TablePlan] = MappingProxyType({}),
 ) -> Answer | None:
-    """None where none can be computed: one of its figures is not found, or it divides by nothing."""
+    """None where none can be computed: one of its figures is not found, or it divides by nothing.
+
+    `given`: figures whose cells are known already.
+    """
     counts = Counter(hit.document.id for hit in (*retrieved.hits, *retrieved.considered))
     named = [one.document.id for one in named_reports(answer.question, retrieved, library)]
     wanted = named or retrieved.preferred_documents or [one for one, _ in counts.most_common()]
     own = replace(scope, documents=tuple(wanted[:MOST_DOCUMENTS]), kinds=("table",))
-    known: dict[AskedFigure, LookedUp] = {}
+    known = {asked: figure for asked, found in given.items() if (figure := _figure_of(asked, found)) is not None}
+    retrieved = with_hits([*given.values()], retrieved, library)
     missing: set[AskedFigure] = set()
     computed: list[Computed] = []
     between: list[tuple[AskedFigure, Node]] = []  # figures on the way that no row has

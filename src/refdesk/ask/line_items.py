@@ -37,6 +37,7 @@ from refdesk.text import asset_lines
 from refdesk.types import Document
 
 _LEGAL_FORMS = frozenset(("co", "inc", "corp", "ltd", "plc", "llc", "company", "corporation", "ag", "sa", "nv", "se"))
+_DOTTED = re.compile(r"\b(?:[A-Z]\.){1,3}[A-Z]\b\.?")
 _POSSESSIVE = re.compile(r"['’]s?$")
 FEWEST_DIGITS = 3  # of a number that recurs for a reason
 IN_CAPTION = 0.95  # cosine of a name that the text above its table makes whole
@@ -108,6 +109,7 @@ class ItemCell:
     score: float
     chance: float = 0.0  # that it is the figure that is asked for
     asked_months: int = 0  # of the time that is asked for, where it is of a longer or shorter one
+    is_part: bool = False  # of a larger number of the same name
 
     @property
     def value(self) -> float:
@@ -128,11 +130,11 @@ def line_items(table: StoredTable) -> tuple[LineItem, ...]:
         above = plain_name(clause) or above
     found = []
     for row, (path, place) in enumerate(zip(grid.rows, grid.places, strict=True)):
-        name = plain_name(path[-1]) if path else ""
+        name = undotted(plain_name(path[-1])) if path else ""
         if len(path) > 1 and WHOLE.issuperset(terms(name)):  # "Total" of what stands above
             name = f"{plain_name(path[-2])} {name}"
         if place in numbers and not WHOLE.issuperset(terms(name)):
-            section = " ".join(path[:-1])
+            section = undotted(" ".join(path[:-1]))
             around = frozenset(terms(f"{section} {above}"))
             around |= frozenset(stem for names in _names_within(around) for other in names for stem in terms(other))
             core, cells = core_name(name), tuple(numbers[place])
@@ -140,6 +142,11 @@ def line_items(table: StoredTable) -> tuple[LineItem, ...]:
             also = frozenset(stem for other in other_names(name) for stem in terms(other))
             found.append(LineItem(table, row, name, frozenset(terms(name)), around, section, cells, also, is_spent))
     return tuple(found)
+
+
+def undotted(text: str) -> str:
+    """ "U.S. sales" are US sales."""
+    return _DOTTED.sub(lambda match: match.group().replace(".", ""), text)
 
 
 @cache
@@ -374,7 +381,9 @@ def _parts_weighed(every: Sequence[ItemCell], said: Set[str]) -> Iterator[ItemCe
         largest = whole[_of_whom(found)]
         is_part = found.value < SMALLER * largest.value and found.cell.unit == largest.cell.unit
         own = found.item.around - largest.item.around - found.item.stems
-        yield replace(found, score=found.score - PART) if is_part and said.isdisjoint(own) else found
+        if is_part and said.isdisjoint(own):
+            found = replace(found, score=found.score - PART, is_part=True)
+        yield found
 
 
 def _of_whom(found: ItemCell) -> tuple[str, frozenset[str], str]:

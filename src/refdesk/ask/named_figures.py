@@ -45,6 +45,7 @@ MOST_SERIES = 8  # documents that a series of figures is from
 MOST_REPORTS = 4  # documents that are looked through
 FEW_DOCUMENTS = 2  # that are looked through where the question names none
 FEWEST_TABLES = 4  # of a document in which a figure is looked for by its name
+LAST_QUARTER = 4  # its report tells what the year was
 REPORTS_KEPT = 8
 LEAST = 0.2  # chance of a figure that is considered at all
 AGREES = 0.05  # chance from which on a figure is meant by both, and not only by the plan that gives its number
@@ -52,6 +53,7 @@ PLANNED = 0.6  # of the chance of another plan, from which on the figure that is
 MOST_FOUND = 8  # readings of a question that are looked at
 NO_NUMBER = 0.1  # chance that a number is asked for, below which none is shown: "what does it mean by billed business?"
 SAME = 0.02  # by which two numbers of one name may differ that are one figure: with and without minority interests
+ABSENT = 0.3  # what a chance is multiplied by where the reports lack a word of what is asked for
 BESIDE = 0.6  # what a chance is multiplied by for each word that is said beside the name of the row
 
 
@@ -125,7 +127,8 @@ def _strange(item: LineItem, said: Set[str]) -> int:
 
 def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> str:
     """ "The debt on the balance sheet" is the debt: what tables are headed by, and no row, says where it stands."""
-    rows = {item.stems for report in reports for item in report.items}
+    # A page number behind a name, as a table of contents has it, makes no row.
+    rows = {item.stems for report in reports for item in report.items if any(cell.period for cell in item.cells)}
     for start, end in reversed(things_asked(clause, known)):
         before = _PLACED.search(clause[:start])
         stems = frozenset(terms(clause[start:end]))
@@ -185,7 +188,7 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, ar
     wanted = [one for one, count in zip(wanted, held, strict=True) if count == most]
     times = [read_period(when) for when in named_times(text)]
     if times and all(when.length == 12 and not when.end for when in times):  # reports of years say what a year was
-        wanted = [one for one in wanted if not report_period(one).quarter] or wanted
+        wanted = [one for one in wanted if report_period(one).quarter in (0, LAST_QUARTER)] or wanted
     if len(times) == 1 and times[0].quarter:
         own = [one for one in wanted if report_period(one).quarter and report_period(one).is_of(times[0])]
         wanted = own or wanted
@@ -239,6 +242,7 @@ def with_named_figures(
     if not reports or _is_of_others(text, reports):
         return tables, retrieved
     is_absent = absence(text, reports, library, reader)
+    tables = _doubted(text, tables, reports, is_absent)
     found = asked_by_name(text, reports, vectors, None, is_absent)
     if not may_rename:
         said = frozenset(terms(text))
@@ -247,7 +251,7 @@ def with_named_figures(
     given = {_value_of(one): one.chance for one in (plan, plan.other if plan else None) if one is not None}
     joint = [
         replace(one, chance=1.0 - (1.0 - one.chance) * (1.0 - given.get(one.value, 0.0)))
-        if one.chance >= AGREES
+        if one.chance >= AGREES and not one.is_part
         else one
         for one in found
     ]
@@ -256,7 +260,8 @@ def with_named_figures(
     if not plans or plans[0].chance < LEAST:
         return tables, retrieved
     best = plans[0]
-    if plan is not None and _value_of(plan) != _value_of(best):
+    parts = {one.value for one in found if one.is_part}  # a plan that reads one of these has not seen the whole
+    if plan is not None and _value_of(plan) != _value_of(best) and _value_of(plan) not in parts:
         is_computed = plan.plan.kind == "computed" and plan.chance >= SHOWN > best.chance
         if is_computed or best.chance < PLANNED * plan.chance:
             return tables, retrieved
@@ -266,6 +271,17 @@ def with_named_figures(
     is_likely = chance >= INSTEAD
     held = with_hits([one for one in (chosen, other) if one is not None], retrieved, library)
     return TablesRead(chosen, chance >= SHOWN, tables.candidates, is_likely), held
+
+
+def _doubted(text: str, tables: TablesRead, reports: Sequence[Report], is_absent: Callable[[str], bool]) -> TablesRead:
+    """Less sure where the question names a thing that the reports never speak of: "revenue from submarines"."""
+    known = frozenset(stem for one in reports for stem in document_words(one.document, text))
+    clause = asking_clause(text)
+    things = frozenset(stem for start, end in things_asked(clause, known) for stem in terms(clause[start:end])) - known
+    if tables.best is None or not any(map(is_absent, things - WHOLE)):
+        return tables
+    chance = tables.best.chance * ABSENT
+    return TablesRead(replace(tables.best, chance=chance), chance >= SHOWN, tables.candidates, chance >= INSTEAD)
 
 
 def _is_of_others(text: str, reports: Sequence[Report]) -> bool:

@@ -28,6 +28,10 @@ UNSURE = 0.7  # where a side says only part of the label, or another table has r
 EXACT = 0.9
 MANY = 4  # tables
 OPERATION = "compare"
+# "How does its income compare to its sales?", "the ratio of": two amounts of one owner, the one as a part of the other.
+_ASKS_SHARE = re.compile(
+    r"\b(?:share|ratio|proportion|percentage|per ?cent)\b|%|\bcompared? (?:to|with) (?:its|their)\b", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,8 @@ def side_by_side(
     tables = {sides.found.table.id for sides in every if sides.share >= best.share}
     # Among many tables, whether this one or its neighbour is meant cannot be known for sure.
     chance = EXACT if best.share == 1.0 and len(tables) == 1 and len(candidates) < MANY else UNSURE
-    return _told(answer, plan, retrieved, best, chance, library)
+    asks_share = _ASKS_SHARE.search(query.fullest) is not None
+    return _told(answer, plan, retrieved, best, chance, library, asks_share=asks_share)
 
 
 # --- which rows or columns are the sides? ----------------------------------------------------------------------------
@@ -179,7 +184,14 @@ def _compared(
 
 
 def _told(
-    answer: Answer, plan: Plan, retrieved: Retrieved, sides: Sides, chance: float, library: LibraryReader
+    answer: Answer,
+    plan: Plan,
+    retrieved: Retrieved,
+    sides: Sides,
+    chance: float,
+    library: LibraryReader,
+    *,
+    asks_share: bool,
 ) -> Answer:
     every = [cell for _, own in sides.attributes for cell in own]
     citations = cell_citations(sides.found, every, 1, chance, retrieved, library)
@@ -188,7 +200,7 @@ def _told(
     at = 0
     for name, cells in sides.attributes:
         values = ", ".join(f"{_value(cell)} ({side})" for cell, side in zip(cells, sides.names, strict=True))
-        line = f"{name}: {values}{_share(cells, sides.names)}"
+        line = f"{name}: {values}{_share(cells, sides.names) if asks_share else ''}"
         start = len(content) + 1 if content else 0
         content = f"{content}\n{line} [1]".lstrip()
         places = tuple(range(at, at + len(cells)))

@@ -386,13 +386,18 @@ def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: Table
 
 
 def series_answer(
-    answer: Answer, plan: Plan, retrieved: Retrieved, found: Sequence[TablePlan], library: LibraryReader
+    answer: Answer,
+    plan: Plan,
+    retrieved: Retrieved,
+    found: Sequence[TablePlan],
+    library: LibraryReader,
+    names: Sequence[str] = (),
 ) -> Answer:
-    """One figure after another, each with its time and its cell."""
+    """One figure after another, each with its time and its cell; `names`: whose they are."""
     told = _Told(retrieved, library)
-    for one in found:
+    for number, one in enumerate(found):
         what = reading(one)
-        told.add(one, what, f"{what.label}: {what.value}")
+        told.add(one, what, f"{f'{names[number]}: ' if names else ''}{what.label}: {what.value}")
     last = reading(found[-1])
     chance = min(SUREST_AMONG_MANY, *(one.chance for one in found))
     return told.as_answer(answer, plan, last.value, chance, "read from the cells of several tables")
