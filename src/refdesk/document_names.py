@@ -281,6 +281,11 @@ def _label(name: str, title: str) -> Label:
     return Label(names, frozenset(alias for found in names for alias in _short_forms(found)))
 
 
+def short_names(document: Document) -> frozenset[str]:
+    """What people shorten its name to: "JnJ" is Johnson & Johnson's."""
+    return _label(document.name, document.title).aliases
+
+
 def _period(document: Document) -> Period:
     """Of the name; where it tells none, of the title, the subject, and last the date of the file."""
     return document_period(document.name, document.title, document.metadata.get("subject", ""), document.date)

@@ -114,9 +114,11 @@ def of_each_owner(
     text, vectors = asking_part(query.fullest), vectors_of(reader)
     reports = named_reports(text, retrieved, library) if vectors is not None else []
     names = question_words(asking_clause(text)).sentence.names
+    held = [frozenset(names & document_words(report.document, text)) for report in reports]
+    shared = frozenset.intersection(*held) if held else frozenset()  # "10-Q", "Q3"
     own: dict[frozenset[str], list[Report]] = {}
-    for report in reports:
-        own.setdefault(frozenset(names & document_words(report.document, text)), []).append(report)
+    for report, whose in zip(reports, held, strict=True):
+        own.setdefault(whose - shared, []).append(report)
     are_apart = all(one.isdisjoint(other) for one, other in combinations(own, 2))
     if vectors is None or len(own) < 2 or not all(own) or not are_apart:
         return [], retrieved

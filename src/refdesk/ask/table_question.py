@@ -31,6 +31,7 @@ from refdesk.answer import Retrieved
 from refdesk.ask.plans import TableViews
 from refdesk.ask.sentences import asking_part
 from refdesk.ask.table_view import CODE, KINDS, OPERATIONS, SELECTIONS, AskedWords, CellPlan, Selection, View
+from refdesk.document_names import short_names
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, period_from, read_period, spoken_periods
 from refdesk.ports import Reader
@@ -217,11 +218,15 @@ def _context_words(text: str) -> frozenset[str]:
 
 
 def document_words(document: Document, text: str) -> frozenset[str]:
-    """The stems of its name and title, and those of the question's words that its name writes as one: "BestBuy"."""
+    """The stems of its name and title, and those of the question's words that its name writes as one: "BestBuy".
+
+    What its name is shortened to counts too: "JnJ".
+    """
     name = f"{document.name.replace('_', ' ')} {document.title}"
-    own = {*words(name)}
-    joined = [pair for pair in pairwise(words(text)) if "".join(pair) in own]
-    return _context_words(name) | frozenset(stem for pair in joined for word in pair for stem in terms(word))
+    own, said = {*words(name)}, words(text)
+    joined = [pair for pair in pairwise(said) if "".join(pair) in own]
+    short = [word for word in short_names(document).intersection(said) if len(word) > 2]
+    return _context_words(name) | frozenset(stem for pair in (*joined, short) for word in pair for stem in terms(word))
 
 
 class RenamedRow(NamedTuple):
