@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from refdesk.answer import Query, Retrieved
+from refdesk.ask.formula_text import names_ratio
 from refdesk.ask.line_items import ItemCell, Report, named_times, vectors_of, when_of
 from refdesk.ask.named_figures import absence, asked_by_name, named_reports, plan_of, with_hits
 from refdesk.ask.plan_choice import TablePlan
@@ -21,7 +22,11 @@ from refdesk.periods import period_from, read_period
 from refdesk.ports import Reader
 from refdesk.terms import terms
 
-_OF_CHANGE = re.compile(r"\byear[- ]over[- ]year\b|\bper ?cent\w*|%|\([^()]*\)", re.IGNORECASE)  # how it is told
+_OF_CHANGE = re.compile(  # how it is told
+    r"\byear[- ]over[- ]year\b|\bper ?cent\w*|%|\([^()]*\)"
+    r"|\b(?:any )?(?:change|drop|rise|fall|increase|decrease|decline|growth) (?:in|of) (?:the )?",
+    re.IGNORECASE,
+)
 _GROWTH = re.compile(r"\b(?:growth(?: rate)?|grow|grew|grown)\b", re.IGNORECASE)
 _HAS_BECOME = re.compile(r"^how (?:has|have)\b", re.IGNORECASE)
 
@@ -71,8 +76,8 @@ def grown_figures(
 
 
 def asks_to_compute(query: Query) -> bool:
-    """May a formula answer it? Yes or no only where it names a time: "has debt grown between 2021 and 2022?"."""
-    is_of_time = asks_yes_or_no(query) and bool(named_times(query.fullest))
+    """May a formula answer it? Yes or no only where it names a time or a ratio: "has debt grown since 2021?"."""
+    is_of_time = asks_yes_or_no(query) and (bool(named_times(query.fullest)) or names_ratio(query.fullest))
     return query.number >= NUMBER or asks_for_figure(query) or is_of_time
 
 

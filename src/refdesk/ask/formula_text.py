@@ -140,6 +140,7 @@ class Formula:
     decimals: int = 2
     is_defined: bool = False  # by the question itself
     is_change: bool = False  # of one figure between two times
+    reported: str = ""  # what the documents themselves say that it is
 
 
 def formula_in(question: str) -> Formula | None:

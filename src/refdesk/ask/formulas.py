@@ -15,7 +15,7 @@ from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.figures import SCALES
 from refdesk.ask.formula_text import PERCENT, AskedFigure, Formula, Node, derived, formulas_in
 from refdesk.ask.judge import HIGH, level, related, sources
-from refdesk.ask.line_items import named_times
+from refdesk.ask.line_items import ItemCell, named_times, when_of
 from refdesk.ask.named_figures import is_called, line_item, named_reports, plan_of, report_of, with_hits
 from refdesk.ask.plan_choice import TablePlan, best_plan
 from refdesk.ask.table_answer import FigureText, cell_citations, figure_of, reading, table_candidates
@@ -59,10 +59,21 @@ def growth_in(
         given |= {now: plans[0], then: plans[1]}
         nodes = Node(figure=now), Node(figure=then)
         name = f"Growth of {reading(plans[0]).label}"
-        formulas.append(Formula(name, Node("/", (Node("-", nodes), nodes[1])), is_percent=True, is_change=True))
+        formulas.append(
+            Formula(name, Node("/", (Node("-", nodes), nodes[1])), is_percent=True, decimals=1, is_change=True)
+        )
     return formulas, given
 
 
+def _reported(now: ItemCell, then: ItemCell) -> str:
+    """The growth that the row itself gives: it was computed from amounts that are not rounded."""
+    growth = 100 * (now.value - then.value) / then.value if then.value else 0.0
+    given = [cell for cell in now.item.cells if cell.unit == "%" and abs((cell.number or 0.0) - growth) <= ROUNDED]
+    nearest = min(given, key=lambda cell: abs((cell.number or 0.0) - growth), default=None)
+    return nearest.text if nearest is not None else ""
+
+
+ROUNDED = 0.1  # by which a percentage may differ that is computed from rounded amounts
 _SUM = re.compile(r"\b(?:sum|combined|together|in total|added up|cumulative)\b", re.IGNORECASE)
 
 # --- the figures of a formula, looked up and told ---------------------------------------------------------------------
@@ -113,11 +124,9 @@ def computed_answer(
     times = named_times(text)
     formulas = formulas_in(text, times if len(times) > 1 else ())
     if formulas and not is_known:
-        year = read_period(times[0]) if len(times) == 1 else TablePeriod()
-        if is_judged and year == TablePeriod(year.year) and year.year:
-            both = formulas_in(text, (times[0], str(year.year - 1)))
-            if told := formula_answer(answer, plan, retrieved, both, *ports):
-                return told
+        both = _with_year_before(text, times, retrieved, library) if is_judged else ()
+        if both and (told := formula_answer(answer, plan, retrieved, formulas_in(text, both), *ports)):
+            return told
         if told := formula_answer(answer, plan, retrieved, formulas, *ports):
             return told
     if formulas and formulas[0].is_defined:
@@ -128,6 +137,17 @@ def computed_answer(
             return told
     changed = change_in(text, retrieved, library, reader) if not formulas else None
     return formula_answer(answer, plan, retrieved, [changed], *ports) if changed is not None else None
+
+
+def _with_year_before(text: str, times: Sequence[str], retrieved: Retrieved, library: LibraryReader) -> tuple[str, ...]:
+    """The time that is asked of, else that of the newest report, and the same one a year before."""
+    when = read_period(times[0]) if len(times) == 1 else TablePeriod()
+    if not times:
+        when = max((one.period for one in named_reports(text, retrieved, library)), key=when_of, default=when)
+    if when.end or when.months or not when.year:
+        return ()
+    part = f"Q{when.quarter} " if when.quarter else ""
+    return f"{part}{when.year}", f"{part}{when.year - 1}"
 
 
 class Computed(NamedTuple):
@@ -302,9 +322,13 @@ def _told(
         shown, unit, scale = _shown(formula, known, value)
         spelled = f"{formula.root.spelled(lambda asked: known[asked].shown)}{' × 100' * formula.is_percent}"
         own = tuple(place for asked in used for place in places[asked][1])
-        first_lines.append((f"{name}: {shown} = {spelled}", tuple(sorted(places[asked][0] for asked in used)), own))
+        told = f"{name}: {shown} = {spelled}{f'; the table says {formula.reported}' * bool(formula.reported)}"
+        first_lines.append((told, tuple(sorted(places[asked][0] for asked in used)), own))
         parts = [figures[places[asked][0] - 1] for asked in used]
         results.append(_computed(name, shown, value, unit, scale, spelled, parts))
+    if len(computed) == 2 and (change := _between(computed)):
+        both = [tuple(sorted({*first_lines[0][part], *first_lines[1][part]})) for part in (1, 2)]
+        first_lines.append((change, both[0], both[1]))
     content = ""
     for text, numbers, own in (*first_lines, *lines):
         start = len(content) + 2 if content else 0
@@ -327,6 +351,20 @@ def _told(
         model=EXTRACTIVE,
         metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
     )
+
+
+def _between(computed: Sequence[Computed]) -> str:
+    """What has become of a ratio between two times, the later of which is told first or last."""
+    names = [own.formula.name.rpartition(", ") for own in computed]
+    when = [read_period(name[2]) for name in names]
+    if names[0][0] != names[1][0] or not all(own.year for own in when) or computed[0].formula.is_change:
+        return ""
+    (_, first), (_, last) = sorted(zip(when, computed, strict=True), key=lambda pair: when_of(pair[0]))
+    formula, change = first.formula, last.value - first.value
+    if formula.root.sign != "/":
+        return ""
+    shown = f"{100 * change:+.1f} percentage points" if formula.is_percent else f"{change:+,.{formula.decimals}f}"
+    return f"Change in {names[0][0]}: {shown}"
 
 
 def _shown(formula: Formula, known: dict[AskedFigure, LookedUp], value: float) -> tuple[str, str, str]:

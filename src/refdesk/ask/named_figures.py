@@ -30,7 +30,7 @@ from refdesk.ask.line_items import (
 )
 from refdesk.ask.plan_choice import AT_END, NEARLY, FoundTable, TablePlan, report_period, table_of
 from refdesk.ask.sentences import asking_part, question_words
-from refdesk.ask.table_answer import INSTEAD, SHOWN, SUREST_AMONG_MANY, TablesRead, reading
+from refdesk.ask.table_answer import INSTEAD, SHOWN, SUREST_AMONG_MANY, TablesRead, asks_which, reading
 from refdesk.ask.table_question import QUARTER, asking_clause, core_name, document_words, plain_name, things_asked
 from refdesk.ask.table_view import AskedWords, CellPlan, Selection
 from refdesk.library import LibraryReader
@@ -236,7 +236,7 @@ def with_named_figures(
     """
     text = asking_part(query.fullest)
     vectors = vectors_of(reader)
-    if vectors is None or len(named_times(text)) > 1 or query.number < NO_NUMBER:
+    if vectors is None or len(named_times(text)) > 1 or query.number < NO_NUMBER or asks_which(query):
         return tables, retrieved
     reports = named_reports(text, retrieved, library)
     if not reports or _is_of_others(text, reports):
