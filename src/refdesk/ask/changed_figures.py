@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
 from refdesk.answer import Query, Retrieved
@@ -32,26 +32,28 @@ _HAS_BECOME = re.compile(r"^how (?:has|have)\b", re.IGNORECASE)
 
 
 def changed_item(
-    text: str, retrieved: Retrieved, library: LibraryReader, reader: Reader, times: Sequence[str] = ()
-) -> tuple[str, list[str]] | None:
-    """The row whose change between two times is asked for, by its name, and the times; None where none is likely.
-
-    `times`: these, where the question names but one of them.
-    """
-    own_times, vectors = [*times] or named_times(text), vectors_of(reader)
-    if len(own_times) != 2 or vectors is None:
+    text: str, retrieved: Retrieved, library: LibraryReader, reader: Reader
+) -> tuple[ItemCell, ItemCell] | None:
+    """The cells of the row whose change between two times is asked for, the earlier first; None where none is sure."""
+    times, vectors = named_times(text), vectors_of(reader)
+    if len(times) != 2 or vectors is None:
         return None
     reports, plain = named_reports(text, retrieved, library), _OF_CHANGE.sub("", text)
     if not reports:
         return None
     absent = absence(text, reports, library, reader)
-    found = [asked_by_name(plain, reports, vectors, read_period(when), absent) for when in own_times]
+    found = [asked_by_name(plain, reports, vectors, read_period(when), absent) for when in times]
     chances = [{one.item.name: one.chance for one in reversed(own)} for own in found]
     # The same row is meant in both years, or none is.
     joint = {name: chances[0][name] * chances[1][name] for name in chances[0].keys() & chances[1].keys()}
     none = math.prod(max(0.0, 1.0 - sum(own.values())) for own in chances)
     best = max(joint, key=lambda name: joint[name], default="")
-    return (best, own_times) if best and joint[best] >= SHOWN * (none + sum(joint.values())) else None
+    if not best or joint[best] < SHOWN * (none + sum(joint.values())):
+        return None
+    # The chance that it is meant, given that it is so in both.
+    chance = joint[best] / (none + sum(joint.values()))
+    first, last = (next(replace(one, chance=chance) for one in own if one.item.name == best) for own in found)
+    return first, last
 
 
 def grown_figures(

@@ -37,7 +37,7 @@ from refdesk.ask.changed_figures import asks_over_time, asks_to_compute, of_each
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.extract import is_fit_figure
-from refdesk.ask.formula_text import names_ratio, ratio_named
+from refdesk.ask.formula_text import PERCENT, names_ratio, ratio_named
 from refdesk.ask.formulas import computed_answer
 from refdesk.ask.generate import NOTHING, general, unproved
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, doubted, judge, refuse, say
@@ -208,7 +208,8 @@ async def _from_tables(
             asked = (query, retrieved, found, desk.library, desk.reader, may_rename)
             found, retrieved = await in_thread(with_named_figures, *asked)
             stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
-    if found.best is not None and (ratio := ratio_named(query.fullest)) and not says_ratio(found.best, ratio):
+    ratio, in_percent = ratio_named(query.fullest), PERCENT.search(query.fullest) is not None
+    if found.best is not None and ratio and not says_ratio(found.best, ratio, in_percent=in_percent):
         found = TablesRead(candidates=found.candidates)  # it is computed, or nothing is: equity is no return on equity
     return found, retrieved
 

@@ -173,13 +173,14 @@ def formulas_in(question: str, times: Sequence[str] = ()) -> list[Formula]:
             if own and whole
             else []
         )
-    name, found = ratio_named(question), []
+    found: list[Formula] = []
+    name = ratio_named(question)
     whens = times or [_time(question)]
     for when in whens:
         for formula in _ratios().get(name, ()):
-            roots = _of_ratio(formula, when)
             called = f"{name}, {when}" if len(whens) > 1 else name
-            found += _checked([(called, root) for root in roots], question, is_percent=formula.endswith("%"))
+            own = [(called, own_root) for own_root in _of_ratio(formula, when)]
+            found += _checked(own, question, is_percent=formula.endswith("%"))
     return found
 
 
@@ -315,7 +316,8 @@ def _ratios() -> dict[str, list[str]]:
     for line in asset_lines("ratios", "ratios"):
         names, _, formula = line.partition(" = ")
         for name in names.split(","):
-            found.setdefault(name.strip().lower().replace("-", " "), []).append(formula)
+            own = found.setdefault(name.strip().lower().replace("-", " "), [])
+            own += [formula] if formula not in own else []
     return found
 
 

@@ -18,7 +18,7 @@ from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.line_items import ItemCell, named_times, when_of
 from refdesk.ask.named_figures import is_called, line_item, named_reports, plan_of, report_of, with_hits
 from refdesk.ask.plan_choice import TablePlan, best_plan
-from refdesk.ask.table_answer import FigureText, cell_citations, figure_of, reading, table_candidates
+from refdesk.ask.table_answer import FigureText, asks_which, cell_citations, figure_of, reading, table_candidates
 from refdesk.ask.table_question import with_named_rows
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, period_from, read_period
@@ -28,20 +28,27 @@ from refdesk.tables import shown_value
 from refdesk.types import Scope
 
 
-def change_in(question: str, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> Formula | None:
-    """The change of a line item between the two times that the question names."""
+def change_in(
+    question: str, retrieved: Retrieved, library: LibraryReader, reader: Reader
+) -> tuple[list[Formula], dict[AskedFigure, TablePlan]]:
+    """The change of a line item between the two times that the question names, or their sum, and the cells of both."""
     found = changed_item(question, retrieved, library, reader)
-    if found is None:
-        return None
-    name, (before, after) = found
-    first, last = (Node(figure=AskedFigure(name, when)) for when in (before, after))
+    plans = [plan for cell in found or () if (plan := plan_of(cell)) is not None]
+    if found is None or len(plans) != 2:
+        return [], {}
+    own_name = found[1].item.name
+    name = own_name[:1].lower() + own_name[1:] if own_name[1:2].islower() else own_name
+    before, after = (AskedFigure(cell.item.name, cell.cell.period) for cell in found)
+    first, last = Node(figure=before), Node(figure=after)
+    given = {after: plans[1], before: plans[0]}
     if _SUM.search(question):
-        return Formula(f"Sum of {name[:1].lower() + name[1:]}", Node("+", (first, last)), is_defined=True)
+        given = dict(reversed(given.items()))
+        return [Formula(f"Sum of {name}", Node("+", (first, last)), is_defined=True)], given
     root = Node("-", (last, first))
     is_percent = bool(PERCENT.search(question))
     if is_percent:
         root = Node("/", (root, first))
-    return Formula(f"Change in {name[:1].lower() + name[1:]}", root, is_percent, is_change=True)
+    return [Formula(f"Change in {name}", root, is_percent, is_change=True)], given
 
 
 def growth_in(
@@ -59,9 +66,8 @@ def growth_in(
         given |= {now: plans[0], then: plans[1]}
         nodes = Node(figure=now), Node(figure=then)
         name = f"Growth of {reading(plans[0]).label}"
-        formulas.append(
-            Formula(name, Node("/", (Node("-", nodes), nodes[1])), is_percent=True, decimals=1, is_change=True)
-        )
+        root = Node("/", (Node("-", nodes), nodes[1]))
+        formulas.append(Formula(name, root, is_percent=True, decimals=1, is_change=True, reported=_reported(*found)))
     return formulas, given
 
 
@@ -131,12 +137,14 @@ def computed_answer(
             return told
     if formulas and formulas[0].is_defined:
         return formula_answer(answer, plan, retrieved, formulas, *ports)
-    if not formulas and not (is_known and len(sides) < 2):
+    if not formulas and not (is_known and len(sides) < 2) and not asks_which(text):
         grown, given = growth_in(sides or [text], retrieved, library, reader)
         if grown and (told := formula_answer(answer, plan, retrieved, grown, *ports, given)):
             return told
-    changed = change_in(text, retrieved, library, reader) if not formulas else None
-    return formula_answer(answer, plan, retrieved, [changed], *ports) if changed is not None else None
+    if formulas:
+        return None
+    changed, given = change_in(text, retrieved, library, reader)
+    return formula_answer(answer, plan, retrieved, changed, *ports, given) if changed else None
 
 
 def _with_year_before(text: str, times: Sequence[str], retrieved: Retrieved, library: LibraryReader) -> tuple[str, ...]:

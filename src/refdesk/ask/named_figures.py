@@ -83,12 +83,9 @@ def asked_by_name(
     at_end = bool(when.end and not when.months) or AT_END.search(text) is not None
     of_quarter = QUARTER.search(text) is not None and not when.end
     stems = frozenset(stem for thing in things for stem in terms(thing)) - known - WHOLE
-    timeless = clause
-    for start, end in sorted(spoken_periods(clause), reverse=True):
-        timeless = f"{timeless[:start]} {timeless[end:]}"
-    capital = " ".join(word for word in timeless.split()[1:] if any(map(str.isupper, word)))
     held = frozenset(stem for report in reports for item in report.items for stem in item.stems)
-    names = frozenset(stem for stem in terms(capital) if len(stem) > SHORTEST_NAME) - known - WHOLE
+    names = _names(clause, known, vectors)
+    strays = _strays(names, reports)
     names &= held
     absent = frozenset(stem for stem in stems - held if is_absent(stem))
     counted = frozenset(stem for thing in things if _COUNTED.match(thing) for stem in terms(thing))
@@ -106,18 +103,35 @@ def asked_by_name(
 
         def may_be(item: LineItem, own: Set[str] = own) -> bool:
             held = item.held
-            is_counted = not counted or not counted.isdisjoint(held)
+            is_counted = not counted or not counted.isdisjoint(item.stems | item.around)
             return needed <= held and (not absent or own.isdisjoint(item.stems)) and is_counted
 
         found = [
             replace(
-                one, chance=one.chance * BESIDE ** (_strange(one.item, beside) + 2 * _strange(one.item, own & called))
+                one,
+                chance=one.chance
+                * BESIDE ** (_strange(one.item, beside) + 2 * _strange(one.item, own & called) + 2 * len(strays)),
             )
             for one in ranked(Wanted(thing, when, at_end, of_quarter), reports, vectors, may_be)
+            if not (counted and one.cell.unit)  # how many they are is no money and no percentage
         ][:MOST_FOUND]
         if found and (not best or max(one.chance for one in found) > best[0].chance):
             best = sorted(found, key=lambda one: -one.chance)
     return best
+
+
+def _names(clause: str, known: Set[str], vectors: Vectors) -> frozenset[str]:
+    """Stems of what it writes with a capital, beside the names of the documents, times, and short forms of rows."""
+    for start, end in sorted(spoken_periods(clause), reverse=True):
+        clause = f"{clause[:start]} {clause[end:]}"
+    said = [word for word in clause.split()[1:] if any(map(str.isupper, word)) and vectors.spelled(word) == word]
+    return frozenset(stem for stem in terms(" ".join(said)) if len(stem) > SHORTEST_NAME) - known - WHOLE
+
+
+def _strays(names: Set[str], reports: Sequence[Report]) -> frozenset[str]:
+    """Those that no row and nothing around one has: "Azure revenue" is not the revenue, though the text knows Azure."""
+    held = frozenset(stem for report in reports for item in report.items for stem in (*item.stems, *item.around))
+    return frozenset(names - held)
 
 
 def _strange(item: LineItem, said: Set[str]) -> int:
@@ -144,6 +158,7 @@ def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> s
 
 _PLACED = re.compile(r" (?:in|on|from|within) (?:(?:the|its|their) )?$", re.IGNORECASE)
 _OWNER = re.compile(r"\b([A-Z][\w&.-]{0,40}(?: [A-Z][\w&.-]{0,40}){0,3})['’]s?\b")  # "Ortel's", "Ortel Works'"
+_HOW_MANY = re.compile(r"^how many\b", re.IGNORECASE)
 _COUNTED = re.compile(r"many ", re.IGNORECASE)  # "how many warehouses" is no number of anything else
 _NO_THING = re.compile(r"(?:much|many)|\d+-?\w{1,2}", re.IGNORECASE)  # "how much", "10-Q"
 
@@ -236,13 +251,13 @@ def with_named_figures(
     """
     text = asking_part(query.fullest)
     vectors = vectors_of(reader)
-    if vectors is None or len(named_times(text)) > 1 or query.number < NO_NUMBER or asks_which(query):
+    if vectors is None or len(named_times(text)) > 1 or query.number < NO_NUMBER or asks_which(text):
         return tables, retrieved
     reports = named_reports(text, retrieved, library)
     if not reports or _is_of_others(text, reports):
         return tables, retrieved
     is_absent = absence(text, reports, library, reader)
-    tables = _doubted(text, tables, reports, is_absent)
+    tables = _doubted(text, tables, reports, vectors, is_absent)
     found = asked_by_name(text, reports, vectors, None, is_absent)
     if not may_rename:
         said = frozenset(terms(text))
@@ -273,12 +288,19 @@ def with_named_figures(
     return TablesRead(chosen, chance >= SHOWN, tables.candidates, is_likely), held
 
 
-def _doubted(text: str, tables: TablesRead, reports: Sequence[Report], is_absent: Callable[[str], bool]) -> TablesRead:
-    """Less sure where the question names a thing that the reports never speak of: "revenue from submarines"."""
+def _doubted(
+    text: str, tables: TablesRead, reports: Sequence[Report], vectors: Vectors, is_absent: Callable[[str], bool]
+) -> TablesRead:
+    """Less sure where the question names a thing that the reports, or their tables, never speak of: submarines.
+
+    And where an amount of money is to say how many there are of something.
+    """
     known = frozenset(stem for one in reports for stem in document_words(one.document, text))
     clause = asking_clause(text)
     things = frozenset(stem for start, end in things_asked(clause, known) for stem in terms(clause[start:end])) - known
-    if tables.best is None or not any(map(is_absent, things - WHOLE)):
+    strays = _strays(_names(clause, known, vectors), reports)
+    is_money = tables.best is not None and _HOW_MANY.search(clause) and reading(tables.best).unit not in ("", "%")
+    if tables.best is None or not (strays or is_money or any(map(is_absent, things - WHOLE))):
         return tables
     chance = tables.best.chance * ABSENT
     return TablesRead(replace(tables.best, chance=chance), chance >= SHOWN, tables.candidates, chance >= INSTEAD)
@@ -307,8 +329,13 @@ def is_called(plan: TablePlan, what: str) -> bool:
     return bool(called) and all(own in [frozenset(terms(name)) - WHOLE for name in names] for own in called)
 
 
-def says_ratio(plan: TablePlan, ratio: str) -> bool:
-    """Do the names of the row, its sections and the column, or the text above, say every word of it?"""
+def says_ratio(plan: TablePlan, ratio: str, *, in_percent: bool) -> bool:
+    """Do the names of the row, its sections and the column, or the text above, say every word of it?
+
+    `in_percent`: it is asked for so, and an amount is none.
+    """
+    if in_percent and reading(plan).unit != "%":
+        return False
     grid, places = plan.grid.grid, [(c - 1, r + 1) if plan.plan.turned else (r, c) for r, c in plan.plan.cells[:1]]
     paths = [part for row, column in places for part in (*grid.rows[max(row, 0)], *grid.columns[column])]
     said = frozenset(terms(" ".join((*paths, plan.candidate.table.caption))))

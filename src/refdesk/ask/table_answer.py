@@ -331,9 +331,9 @@ def asks_for_figure(query: Query) -> bool:
     return query.intent != "analytical" and asks.partition(" ")[0] in ("what", "how", "which")
 
 
-def asks_which(query: Query) -> bool:
+def asks_which(text: str) -> bool:
     """Does it ask for one of several things? "Which segment grew most?" is answered by a name, not by a number."""
-    return asking_clause(asking_part(query.fullest)).lower().startswith("which ")
+    return asking_clause(asking_part(text)).lower().startswith("which ")
 
 
 def asks_yes_or_no(query: Query) -> bool:
