@@ -179,8 +179,8 @@ def formulas_in(question: str, times: Sequence[str] = ()) -> list[Formula]:
     for when in whens:
         for formula in _ratios().get(name, ()):
             called = f"{name}, {when}" if len(whens) > 1 else name
-            own = [(called, own_root) for own_root in _of_ratio(formula, when)]
-            found += _checked(own, question, is_percent=formula.endswith("%"))
+            pairs = [(called, own_root) for own_root in _of_ratio(formula, when)]
+            found += _checked(pairs, question, is_percent=formula.endswith("%"))
     return found
 
 
