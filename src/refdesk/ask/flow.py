@@ -52,6 +52,7 @@ from refdesk.ask.side_by_side import side_by_side
 from refdesk.ask.table_answer import (
     TablesRead,
     asks_for_figure,
+    asks_which,
     asks_yes_or_no,
     figure_answer,
     read_tables,
@@ -209,7 +210,8 @@ async def _from_tables(
             found, retrieved = await in_thread(with_named_figures, *asked)
             stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
     ratio, in_percent = ratio_named(query.fullest), PERCENT.search(query.fullest) is not None
-    if found.best is not None and ratio and not says_ratio(found.best, ratio, in_percent=in_percent):
+    is_amount = bool(ratio) and not asks_which(query.fullest)  # and no "in which year was the margin higher?"
+    if found.best is not None and is_amount and not says_ratio(found.best, ratio, in_percent=in_percent):
         found = TablesRead(candidates=found.candidates)  # it is computed, or nothing is: equity is no return on equity
     return found, retrieved
 

@@ -129,7 +129,7 @@ def computed_answer(
     ports = (scope, library, embedder, reader, settings)
     times = named_times(text)
     formulas = formulas_in(text, times if len(times) > 1 else ())
-    if formulas and not is_known:
+    if formulas and not is_known and not asks_which(text):
         both = _with_year_before(text, times, retrieved, library) if is_judged else ()
         if both and (told := formula_answer(answer, plan, retrieved, formulas_in(text, both), *ports)):
             return told

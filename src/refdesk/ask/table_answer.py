@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -331,9 +332,12 @@ def asks_for_figure(query: Query) -> bool:
     return query.intent != "analytical" and asks.partition(" ")[0] in ("what", "how", "which")
 
 
+_WHICH = re.compile(r"(?:(?:in|at|on|for|by|during|of) )?which ", re.IGNORECASE)
+
+
 def asks_which(text: str) -> bool:
     """Does it ask for one of several things? "Which segment grew most?" is answered by a name, not by a number."""
-    return asking_clause(asking_part(text)).lower().startswith("which ")
+    return _WHICH.match(asking_clause(asking_part(text))) is not None
 
 
 def asks_yes_or_no(query: Query) -> bool:
