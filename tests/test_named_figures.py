@@ -1,4 +1,4 @@
-"""Line items by any of their names, wholes before parts, rates, ratios of two years, growth, shares, sums, companies."""
+"""Line items by any of their names, wholes before parts, rates, ratios of two years, growth, shares, sums."""
 
 from __future__ import annotations
 

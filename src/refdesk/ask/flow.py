@@ -300,15 +300,16 @@ async def _computed(
             stage.gave(figures=len(series))
             if series:
                 return await in_thread(series_answer, answer, plan, retrieved, series, desk.library)
-    if asks_for_figure(query):
-        with trace.optional("owners", hits=len(retrieved.considered)) as stage:
-            owned, retrieved = await in_thread(of_each_owner, query, retrieved, desk.library, desk.reader)
-            stage.gave(figures=len(owned))
-            if owned:
-                names, plans = [name for name, _ in owned], [own for _, own in owned]
-                return await in_thread(series_answer, answer, plan, retrieved, plans, desk.library, names)
     found = None
     with trace.optional("formula", hits=len(retrieved.considered)) as stage:
+        owned, within = [], retrieved
+        if asks_for_figure(query):
+            owned, within = await in_thread(of_each_owner, query, retrieved, desk.library, desk.reader)
+        if owned:
+            names, plans = [name for name, _ in owned], [own for _, own in owned]
+            found = await in_thread(series_answer, answer, plan, within, plans, desk.library, names)
+            stage.gave(chance=found.confidence.score)
+            return found
         asked = (question.scope, desk.library, desk.embedder, desk.reader, desk.settings)
         is_known = tables.is_sure or tables.is_likely
         told = (answer, plan, query.fullest, is_known, asks_yes_or_no(query), query.parts, retrieved)
