@@ -302,7 +302,8 @@ async def _computed(
                 return await in_thread(series_answer, answer, plan, retrieved, series, desk.library)
     found = None
     with trace.optional("formula", hits=len(retrieved.considered)) as stage:
-        owned, within = [], retrieved
+        owned: list[tuple[str, TablePlan]] = []
+        within = retrieved
         if asks_for_figure(query):
             owned, within = await in_thread(of_each_owner, query, retrieved, desk.library, desk.reader)
         if owned:
