@@ -100,6 +100,7 @@ def test_a_line_item_is_found_by_any_of_its_names(desk: Refdesk, question: str, 
         ("What share of Ortel's net sales came from winches in 2022?", ["36.67%"]),
         ("What is the sum of Ortel's net sales in 2021 and 2022?", ["17,000"]),
         ("How did Ortel's winches operating income change from 2021 to 2022?", ["720 - 610"]),
+        ("What was Ortel's net sales growth in 2022?", ["12.5%", "(9,000 - 8,000) / 8,000"]),
         ("Was there any drop in Ortel's total debt between 2021 and 2022?", ["4,250 - 4,420"]),
         (
             "How did Ortel's US sales growth compare to its international sales growth in 2022?",

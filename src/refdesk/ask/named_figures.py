@@ -158,6 +158,7 @@ def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> s
 
 _PLACED = re.compile(r" (?:in|on|from|within) (?:(?:the|its|their) )?$", re.IGNORECASE)
 _OWNER = re.compile(r"\b([A-Z][\w&.-]{0,40}(?: [A-Z][\w&.-]{0,40}){0,3})['’]s?\b")  # "Ortel's", "Ortel Works'"
+_GROWTH = re.compile(r"\bgrowth\b", re.IGNORECASE)
 _HOW_MANY = re.compile(r"^how many\b", re.IGNORECASE)
 _COUNTED = re.compile(r"many ", re.IGNORECASE)  # "how many warehouses" is no number of anything else
 _NO_THING = re.compile(r"(?:much|many)|\d+-?\w{1,2}", re.IGNORECASE)  # "how much", "10-Q"
@@ -259,6 +260,8 @@ def with_named_figures(
     is_absent = absence(text, reports, library, reader)
     tables = _doubted(text, tables, reports, vectors, is_absent)
     found = asked_by_name(text, reports, vectors, None, is_absent)
+    if _GROWTH.search(asking_clause(text)):  # an amount is no growth of it; that may be computed
+        found = [one for one in found if one.cell.unit == "%"]
     if not may_rename:
         said = frozenset(terms(text))
         found = [one for one in found if one.item.stems - WHOLE <= said]
@@ -293,13 +296,18 @@ def _doubted(
 ) -> TablesRead:
     """Less sure where the question names a thing that the reports, or their tables, never speak of: submarines.
 
-    And where an amount of money is to say how many there are of something.
+    And where an amount of money is to say how many there are of something, or how it has grown.
     """
     known = frozenset(stem for one in reports for stem in document_words(one.document, text))
     clause = asking_clause(text)
     things = frozenset(stem for start, end in things_asked(clause, known) for stem in terms(clause[start:end])) - known
     strays = _strays(_names(clause, known, vectors), reports)
-    is_money = tables.best is not None and _HOW_MANY.search(clause) and reading(tables.best).unit not in ("", "%")
+    is_money = (
+        tables.best is not None
+        and tables.best.plan.operation == "value"
+        and (_HOW_MANY.search(clause) or _GROWTH.search(clause))
+        and reading(tables.best).unit not in ("", "%")
+    )
     if tables.best is None or not (strays or is_money or any(map(is_absent, things - WHOLE))):
         return tables
     chance = tables.best.chance * ABSENT
