@@ -12,7 +12,8 @@ from refdesk import Refdesk
 from refdesk.answer import Answer
 from refdesk.ask.catalogue import LISTED, answer_from_catalogue
 from refdesk.ask.classify import classify, examples
-from refdesk.document_names import days_of, subjects
+from refdesk.document_names import subjects
+from refdesk.periods import days_of
 from refdesk.providers.shipped import OnnxEmbedder
 from refdesk.types import Document, Scope
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refdesk import Refdesk
-from refdesk.ask.formulas import AskedFigure, formula_in
+from refdesk.ask.formula_text import AskedFigure, formula_in
 
 STATEMENTS = """<html><head><title>Ortel annual report 2022</title></head><body>
 <h1>Ortel annual report 2022</h1>

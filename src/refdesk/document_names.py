@@ -10,7 +10,6 @@ questions are made of.
 
 from __future__ import annotations
 
-import datetime
 import math
 import re
 import threading
@@ -23,16 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.periods import DAY_NAMES, SPOKEN_DATE
 from refdesk.terms import (
-    DATE_PATTERN,
     EXTENSION,
     QUERY_STOP_WORDS,
     SEPARATORS,
     Period,
-    When,
     document_period,
     period_of,
-    read_date,
     spaced,
     words,
 )
@@ -281,6 +278,11 @@ def _label(name: str, title: str) -> Label:
     return Label(names, frozenset(alias for found in names for alias in _short_forms(found)))
 
 
+def short_names(document: Document) -> frozenset[str]:
+    """What people shorten its name to: "JnJ" is Johnson & Johnson's."""
+    return _label(document.name, document.title).aliases
+
+
 def _period(document: Document) -> Period:
     """Of the name; where it tells none, of the title, the subject, and last the date of the file."""
     return document_period(document.name, document.title, document.metadata.get("subject", ""), document.date)
@@ -383,8 +385,8 @@ def features(text: str, vector: Any, places: dict[str, int]) -> NDArray[np.float
     signs = (
         bool(file_names(text)),
         _QUOTED.search(text) is not None,
-        any(pattern.search(text) for pattern in _PERIODS.values()),
-        _DATE.search(text) is not None,
+        any(pattern.search(text) for pattern in DAY_NAMES.values()),
+        SPOKEN_DATE.search(text) is not None,
         min(unknown, 8) / 8,
         len(found) <= 8,
     )
@@ -483,107 +485,9 @@ def _words_of(document: Document) -> frozenset[str]:
     return frozenset(part for tokens in found for part in (*tokens, *map("".join, pairwise(tokens))))
 
 
-# --- which days are meant? -------------------------------------------------------------------------------------------
+# --- which language does it name? ------------------------------------------------------------------------------------
 
-_PERIODS = patterns("catalogue", "periods", re.IGNORECASE)
-_STRETCHES = patterns("catalogue", "stretches", re.IGNORECASE)
-_WEEKDAYS = patterns("catalogue", "weekdays", re.IGNORECASE)
-_ENDS = patterns("catalogue", "ends", re.IGNORECASE)
 _LANGUAGES = patterns("catalogue", "languages", re.IGNORECASE)
-_DATE = re.compile(DATE_PATTERN, re.IGNORECASE)
-_COUNT = re.compile(r"(?:(?<!\w)\w++\s++){0,2}(?<!\w)(\d{1,4})\s++\Z")  # with what stands before it: "in the last 7"
-LATELY = 30  # days
-_DAYS = {"hour": 1, "day": 1, "week": 7, "month": 30, "year": 365}
-
-
-@dataclass(frozen=True, slots=True)
-class Days:
-    """From the first to the last day, both included; None is open. `start..end` is where the question says so."""
-
-    first: datetime.date | None
-    last: datetime.date | None
-    start: int = 0
-    end: int = 0
-
-    @property
-    def is_long(self) -> bool:
-        """A year or more."""
-        return self.first is None or self.last is None or (self.last - self.first).days >= 364
-
-
-def days_of(text: str, today: datetime.date) -> Days | None:
-    """The days that a question names, None where it names none.
-
-    >>> days_of("What was added since 1 March?", datetime.date(2026, 11, 16))
-    Days(first=datetime.date(2026, 3, 1), last=None, start=15, end=28)
-    """
-    found = _relative(text, today) or _dated(text, today)
-    if found is None or found.first is None or found.last is None:
-        return found
-    begin = max(0, found.start - 14)
-    if match := _ENDS["since"].search(text, begin, found.start):
-        return Days(found.first, None, match.start(), found.end)
-    if match := _ENDS["until"].search(text, begin, found.start):
-        return Days(None, found.first - datetime.timedelta(days=1), match.start(), found.end)
-    return found
-
-
-def _relative(text: str, today: datetime.date) -> Days | None:
-    for name, pattern in _PERIODS.items():
-        if match := pattern.search(text):
-            return Days(*_named_days(name, today), *match.span())
-    for number, pattern in _WEEKDAYS.items():
-        if match := pattern.search(text):
-            day = today - datetime.timedelta(days=(today.weekday() - int(number)) % 7)
-            return Days(day, day, *match.span())
-    for unit, pattern in _STRETCHES.items():
-        if (match := pattern.search(text)) and (count := _COUNT.search(text[: match.start()])):
-            first = today - datetime.timedelta(days=min(int(count[1]) * _DAYS[unit], 36_500))
-            return Days(first, today, count.start(), match.end())
-    return None
-
-
-def _named_days(name: str, today: datetime.date) -> tuple[datetime.date, datetime.date]:
-    if name in ("today", "yesterday"):
-        day = today - datetime.timedelta(days=name == "yesterday")
-        return day, day
-    if name == "lately":
-        return today - datetime.timedelta(days=LATELY), today
-    which, _, unit = name.partition(" ")
-    if unit == "week":
-        first = today - datetime.timedelta(days=today.weekday() + 7 * (which == "last"))
-        return first, min(first + datetime.timedelta(days=6), today)
-    first = today.replace(day=1) if unit == "month" else today.replace(month=1, day=1)
-    if which == "this":
-        return first, today
-    last = first - datetime.timedelta(days=1)
-    return (last.replace(day=1) if unit == "month" else last.replace(month=1, day=1)), last
-
-
-def _dated(text: str, today: datetime.date) -> Days | None:
-    for match in _DATE.finditer(text):
-        for when in read_date(match)[:1]:
-            if found := _whole(when, today):
-                return Days(*found, *match.span())
-    return None
-
-
-def _whole(when: When, today: datetime.date) -> tuple[datetime.date, datetime.date] | None:
-    """The first and the last day of it; a day or a month without a year is the last one that has been."""
-    if when.decade or not (when.year or when.month):
-        return None
-    year = when.year or today.year
-    first_month = when.month or (3 * when.quarter - 2 if when.quarter else 1)
-    last_month = when.month or (3 * when.quarter if when.quarter else 12)
-    try:
-        first = datetime.date(year, first_month, when.day or 1)
-        after = datetime.date(year + last_month // 12, last_month % 12 + 1, 1)
-    except ValueError:  # 31 February
-        return None
-    last = first if when.day else after - datetime.timedelta(days=1)
-    if not when.year and first > today:
-        return _whole(when._replace(year=year - 1), today)
-    return first, last
 
 
 def language_of(text: str) -> tuple[str, tuple[int, int]] | None:

@@ -7,16 +7,20 @@
 "FY 2019", "2019"                   2019
 "Q3 2022", "third quarter of 2022"  2022-Q3
 "June 25, 2022"                     2022-06-25        a day: what a balance sheet is of
+
+And the days that a question about the list of documents means: "last week", "since 1 March".
 """
 
 from __future__ import annotations
 
+import datetime
 import re
 from calendar import month_name, monthrange
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from refdesk.terms import DATE_PATTERN, alike, period_spans, read_date
+from refdesk.terms import DATE_PATTERN, When, alike, period_spans, read_date
+from refdesk.text import patterns
 
 # `alike` has made "three months ended" and "13 weeks ended" a quarter.
 _LENGTH = re.compile(
@@ -28,7 +32,7 @@ _LENGTH = re.compile(
 _NUMBER_OF_MONTHS = {"three": 3, "six": 6, "nine": 9, "twelve": 12}
 _MONTH_COUNTS = {count: name for name, count in _NUMBER_OF_MONTHS.items()}
 _WEEKS = {"thirteen": 3, "twenty six": 6, "thirty nine": 9, "fifty two": 12, "fifty three": 12}
-_SAID_DATE = re.compile(DATE_PATTERN, re.IGNORECASE)
+SPOKEN_DATE = re.compile(DATE_PATTERN, re.IGNORECASE)
 _MONTH = "|".join(rf"{name[:3].lower()}[a-z]{{0,6}}\.?" for name in month_name[1:])
 _MONTHS = re.compile(rf"\b({_MONTH})\s?(?:-|–|—|to|through)\s?({_MONTH}),?\s((?:19|20)\d\d)\b")  # "January–June 2023"
 _NUMBERS = {name[:3].lower(): number for number, name in enumerate(month_name) if name}
@@ -139,7 +143,7 @@ def read_period(text: str) -> TablePeriod:
     if between := _MONTHS.search(plain):
         return _months_between(between)
     text_said = alike(" ".join(plain.split()))
-    named = [readings[0] for match in _SAID_DATE.finditer(text_said) if len(readings := read_date(match)) == 1]
+    named = [readings[0] for match in SPOKEN_DATE.finditer(text_said) if len(readings := read_date(match)) == 1]
     years = {when.year for when in named if when.year and not when.decade}
     quarters = {when.quarter for when in named if when.quarter}
     days = {(when.month, when.day) for when in named if when.day}
@@ -173,7 +177,7 @@ def label_period(text: str) -> TablePeriod:
     if not period:
         return period
     covered = sum(
-        len(match.group()) for pattern in (_SAID_DATE, _LENGTH, _MONTHS) for match in pattern.finditer(text.lower())
+        len(match.group()) for pattern in (SPOKEN_DATE, _LENGTH, _MONTHS) for match in pattern.finditer(text.lower())
     )
     return period if 2 * covered >= len(text) else TablePeriod()
 
@@ -200,7 +204,7 @@ def spoken_periods(text: str) -> list[tuple[int, int]]:
         return []
     return [
         *period_spans(text),
-        *(match.span() for pattern in (_SAID_DATE, _LENGTH, _MONTHS) for match in pattern.finditer(lowered)),
+        *(match.span() for pattern in (SPOKEN_DATE, _LENGTH, _MONTHS) for match in pattern.finditer(lowered)),
     ]
 
 
@@ -226,3 +230,104 @@ def _length(text: str) -> int:
     if match["months"]:
         return _NUMBER_OF_MONTHS.get(number) or int(number)
     return _WEEKS.get(number) or round(int(number) / _WEEKS_OF_A_MONTH)
+
+
+# --- which days are meant? -------------------------------------------------------------------------------------------
+
+DAY_NAMES = patterns("catalogue", "periods", re.IGNORECASE)
+_STRETCHES = patterns("catalogue", "stretches", re.IGNORECASE)
+_WEEKDAYS = patterns("catalogue", "weekdays", re.IGNORECASE)
+_ENDS = patterns("catalogue", "ends", re.IGNORECASE)
+_COUNT = re.compile(r"(?:(?<!\w)\w++\s++){0,2}(?<!\w)(\d{1,4})\s++\Z")  # with what stands before it: "in the last 7"
+LATELY = 30  # days
+_DAYS = {"hour": 1, "day": 1, "week": 7, "month": 30, "year": 365}
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """From the first to the last day, both included; None is open. `start..end` is where the question says so."""
+
+    first: datetime.date | None
+    last: datetime.date | None
+    start: int = 0
+    end: int = 0
+
+    @property
+    def is_long(self) -> bool:
+        """A year or more."""
+        return self.first is None or self.last is None or (self.last - self.first).days >= 364
+
+
+def days_of(text: str, today: datetime.date) -> Days | None:
+    """The days that a question names, None where it names none.
+
+    >>> days_of("What was added since 1 March?", datetime.date(2026, 11, 16))
+    Days(first=datetime.date(2026, 3, 1), last=None, start=15, end=28)
+    """
+    found = _relative(text, today) or _dated(text, today)
+    if found is None or found.first is None or found.last is None:
+        return found
+    begin = max(0, found.start - 14)
+    if match := _ENDS["since"].search(text, begin, found.start):
+        return Days(found.first, None, match.start(), found.end)
+    if match := _ENDS["until"].search(text, begin, found.start):
+        return Days(None, found.first - datetime.timedelta(days=1), match.start(), found.end)
+    return found
+
+
+def _relative(text: str, today: datetime.date) -> Days | None:
+    for name, pattern in DAY_NAMES.items():
+        if match := pattern.search(text):
+            return Days(*_named_days(name, today), *match.span())
+    for number, pattern in _WEEKDAYS.items():
+        if match := pattern.search(text):
+            day = today - datetime.timedelta(days=(today.weekday() - int(number)) % 7)
+            return Days(day, day, *match.span())
+    for unit, pattern in _STRETCHES.items():
+        if (match := pattern.search(text)) and (count := _COUNT.search(text[: match.start()])):
+            first = today - datetime.timedelta(days=min(int(count[1]) * _DAYS[unit], 36_500))
+            return Days(first, today, count.start(), match.end())
+    return None
+
+
+def _named_days(name: str, today: datetime.date) -> tuple[datetime.date, datetime.date]:
+    if name in ("today", "yesterday"):
+        day = today - datetime.timedelta(days=name == "yesterday")
+        return day, day
+    if name == "lately":
+        return today - datetime.timedelta(days=LATELY), today
+    which, _, unit = name.partition(" ")
+    if unit == "week":
+        first = today - datetime.timedelta(days=today.weekday() + 7 * (which == "last"))
+        return first, min(first + datetime.timedelta(days=6), today)
+    first = today.replace(day=1) if unit == "month" else today.replace(month=1, day=1)
+    if which == "this":
+        return first, today
+    last = first - datetime.timedelta(days=1)
+    return (last.replace(day=1) if unit == "month" else last.replace(month=1, day=1)), last
+
+
+def _dated(text: str, today: datetime.date) -> Days | None:
+    for match in SPOKEN_DATE.finditer(text):
+        for when in read_date(match)[:1]:
+            if found := _whole(when, today):
+                return Days(*found, *match.span())
+    return None
+
+
+def _whole(when: When, today: datetime.date) -> tuple[datetime.date, datetime.date] | None:
+    """The first and the last day of it; a day or a month without a year is the last one that has been."""
+    if when.decade or not (when.year or when.month):
+        return None
+    year = when.year or today.year
+    first_month = when.month or (3 * when.quarter - 2 if when.quarter else 1)
+    last_month = when.month or (3 * when.quarter if when.quarter else 12)
+    try:
+        first = datetime.date(year, first_month, when.day or 1)
+        after = datetime.date(year + last_month // 12, last_month % 12 + 1, 1)
+    except ValueError:  # 31 February
+        return None
+    last = first if when.day else after - datetime.timedelta(days=1)
+    if not when.year and first > today:
+        return _whole(when._replace(year=year - 1), today)
+    return first, last

@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 
 from refdesk.answer import Answer, Citation, Claim, Confidence, Source, Sufficiency
 from refdesk.ask.attest import origin_of
-from refdesk.document_names import Days, days_of, file_names, language_name, language_of, named_documents, subjects
+from refdesk.document_names import file_names, language_name, language_of, named_documents, subjects
 from refdesk.library import LibraryReader
+from refdesk.periods import Days, days_of
 from refdesk.terms import QUERY_STOP_WORDS, document_period, query_terms, terms, terms_of_each, words
 from refdesk.types import Chunk, Document, Range, Scope
 
@@ -26,6 +27,7 @@ LISTED = 50  # names of documents in an answer
 EXTREMES = 5  # documents that are named when one is asked for: the first and those next to it
 COUNTED = 1000  # documents that are looked through for a word
 LONGEST_PHRASE = 10  # words
+LEAST_SAID = 0.34  # share of the words after which documents are asked for that one of them must hold in a row
 LONGEST_ENDING = 2  # letters by which two forms of a word that is mentioned may differ
 READ_AT_ONCE = 16  # chunks; most hold the word, and then the rest of their document is passed over
 READ = "taken from the library's list of documents"
@@ -155,6 +157,8 @@ def _mentions(answer: Answer, asked: Asked, scope: Scope, library: LibraryReader
     if asked.is_narrowed:
         within = replace(scope, documents=tuple(document.id for document in asked.chosen))
     phrase, found = _first_places(topic, within, library)
+    if found and len(words(phrase)) < LEAST_SAID * len(words(topic)):  # then it asks for something else
+        return None
     where = "".join(f" {condition}" for condition in asked.conditions)
     if not found:
         return _nothing(answer, f"No document{where} mentions “{topic}”. Try another word, or a single word.")

@@ -33,17 +33,18 @@ from refdesk.answer import (
     encode_answer,
 )
 from refdesk.ask.catalogue import answer_from_catalogue
-from refdesk.ask.changed_figures import asks_over_time, asks_to_compute, over_time
+from refdesk.ask.changed_figures import asks_over_time, asks_to_compute, of_each_owner, over_time
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.extract import is_fit_figure
-from refdesk.ask.formulas import computed_answer, names_ratio
+from refdesk.ask.formula_text import PERCENT, names_ratio, ratio_named
+from refdesk.ask.formulas import computed_answer
 from refdesk.ask.generate import NOTHING, general, unproved
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, doubted, judge, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped, no_picture, no_place
-from refdesk.ask.line_items import with_named_figures
 from refdesk.ask.listing import summed_up
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, model_plan
+from refdesk.ask.named_figures import says_ratio, with_named_figures
 from refdesk.ask.plan import Budget, left_out, make_plan
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
@@ -51,6 +52,8 @@ from refdesk.ask.side_by_side import side_by_side
 from refdesk.ask.table_answer import (
     TablesRead,
     asks_for_figure,
+    asks_which,
+    asks_yes_or_no,
     figure_answer,
     of_named_document,
     read_tables,
@@ -208,6 +211,10 @@ async def _from_tables(
             asked = (query, retrieved, found, desk.library, desk.reader, may_rename)
             found, retrieved = await in_thread(with_named_figures, *asked)
             stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
+    ratio, in_percent = ratio_named(query.fullest), PERCENT.search(query.fullest) is not None
+    is_amount = bool(ratio) and not asks_which(query.fullest)  # and no "in which year was the margin higher?"
+    if found.best is not None and is_amount and not says_ratio(found.best, ratio, in_percent=in_percent):
+        found = TablesRead(candidates=found.candidates)  # it is computed, or nothing is: equity is no return on equity
     return found, retrieved
 
 
@@ -297,9 +304,19 @@ async def _computed(
                 return await in_thread(series_answer, answer, plan, retrieved, series, desk.library)
     found = None
     with trace.optional("formula", hits=len(retrieved.considered)) as stage:
+        owned: list[tuple[str, TablePlan]] = []
+        within = retrieved
+        if asks_for_figure(query):
+            owned, within = await in_thread(of_each_owner, query, retrieved, desk.library, desk.reader)
+        if owned:
+            names, plans = [name for name, _ in owned], [own for _, own in owned]
+            found = await in_thread(series_answer, answer, plan, within, plans, desk.library, names)
+            stage.gave(chance=found.confidence.score)
+            return found
         asked = (question.scope, desk.library, desk.embedder, desk.reader, desk.settings)
         is_known = tables.is_sure or tables.is_likely
-        found = await in_thread(computed_answer, answer, plan, query.fullest, is_known, retrieved, *asked)
+        told = (answer, plan, query.fullest, is_known, asks_yes_or_no(query), query.parts, retrieved)
+        found = await in_thread(computed_answer, *told, *asked)
         stage.gave(chance=found.confidence.score if found else 0.0)
     return found
 

@@ -1,323 +1,86 @@
-"""Computes formulas over figures: one that the question defines, or a ratio known by name.
-
-    "DPO is defined as: 365 * (average accounts payable between FY2016 and FY2017) / FY2017 cost of sales"
-    "What is the FY2015 - FY2017 3 year average of capex as a % of revenue?"      "What was the current ratio in 2022?"
-
-Read into a tree of figures with their times; each figure is looked up in tables and cited, the arithmetic is done here.
-"""
+"""Computes formulas over figures: each figure is looked up in tables and cited, the arithmetic is done here."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from refdesk.answer import Answer, Citation, Claim, Confidence, Figure, FigureCell, Plan, Retrieved, Sufficiency
-from refdesk.ask.changed_figures import changed_item
+from refdesk.ask.changed_figures import changed_item, grown_figures
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.figures import SCALES
+from refdesk.ask.formula_text import PERCENT, AskedFigure, Formula, Node, derived, formulas_in
 from refdesk.ask.judge import HIGH, level, related, sources
-from refdesk.ask.line_items import line_item, named_reports, report_of, with_hits
+from refdesk.ask.line_items import ItemCell, named_times, when_of
+from refdesk.ask.named_figures import is_called, line_item, named_reports, plan_of, report_of, with_hits
 from refdesk.ask.plan_choice import TablePlan, best_plan
-from refdesk.ask.table_answer import FigureText, cell_citations, figure_of, reading, table_candidates
+from refdesk.ask.table_answer import FigureText, asks_which, cell_citations, figure_of, reading, table_candidates
 from refdesk.ask.table_question import with_named_rows
 from refdesk.library import LibraryReader
-from refdesk.periods import period_from, read_period, spoken_periods
+from refdesk.periods import TablePeriod, period_from, read_period
 from refdesk.ports import Embedder, Reader
 from refdesk.settings import Settings
 from refdesk.tables import shown_value
-from refdesk.text import asset_lines
 from refdesk.types import Scope
 
-MOST_FIGURES = 12  # of a formula
-BEFORE_NAMES, BEFORE_DEFINED = frozenset(("the", "and", "where", "if")), frozenset(("is", "are", "being"))
-BEFORE_FIGURES, BEHIND_FIGURES = frozenset(("the", "its")), frozenset(("in", "for", "of", "at", "during", "the"))
-MOST_YEARS = 10  # of an average over years
-_DEFINED = re.compile(r"\b(?:defined|calculated|computed|given) (?:as|by)\b:?", re.IGNORECASE)
-_ENDED = re.compile(r"[?!;]|\.(?=\s|$)")
-_BROKEN = re.compile(r"[.?!:;()]|, ")
-_TOKEN = re.compile(
-    r"(?P<open>[(\[])|(?P<close>[)\]])|(?P<sign>[+*/×÷]|(?<=\s)[-−–](?=\s)|(?<=\))\s*[-−–]|[-−–](?=\s*\())"
-    r"|(?P<word>divided by|multiplied by|plus|minus|times)\b"
-    r"|(?P<number>\d+(?:[.,]\d+)*(?!\w)(?! ?%))|(?P<text>[^\s()\[\]+*/×÷]+)",
-    re.IGNORECASE,
-)
-_SIGNS = {"divided by": "/", "÷": "/", "multiplied by": "*", "times": "*", "×": "*", "plus": "+", "minus": "-"}
-_BETWEEN = re.compile(
-    r"^(?P<how>average|mean|change|increase|decrease) (?:of |in )?(?:the )?(?P<what>.+?)"
-    r" (?:between|from|for|in|over|of) (?P<times>.+)$",
-    re.IGNORECASE,
-)
-_SHARE = re.compile(r"^(?P<what>.+?),? as an? (?:%|per ?cent(?:age)?|share|ratio) of (?P<of>.+)$", re.IGNORECASE)
-_YEARS = re.compile(
-    r"\b(?:FY ?|fiscal (?:year )?)?(?P<first>(?:19|20)\d\d)\s*(?:-|–|to|through)\s*(?:FY ?)?(?P<last>(?:19|20)\d\d)\b"
-)
-_AVERAGE = re.compile(r"\b(?:\w+[ -]year )?average (?:of )?(?:the )?(?P<what>[^?]+)", re.IGNORECASE)
-_FOR_WHOM = re.compile(r" (?:for|of|at|by) (?:the )?[A-Z][\w&.'’-]*(?: [A-Z0-9][\w&.'’-]*)*\s*$")
-_PERCENT = re.compile(r"%|\bper ?cent", re.IGNORECASE)
-_PLACES = re.compile(r"\b(?P<count>one|two|three|four|\d) decimal", re.IGNORECASE)
-_COUNTS = {"one": 1, "two": 2, "three": 3, "four": 4}
-_WORD = re.compile(r"[\w&-]+")
-_YEAR = re.compile(r"(?:19|20)\d\d")
 
-
-@dataclass(frozen=True, slots=True)
-class AskedFigure:
-    """A figure of the formula: what it is called, and of when."""
-
-    what: str
-    when: str = ""
-    may_lack: bool = False  # counts as nothing where no table has it
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A number, a figure, or an operation over others: + - * / and "average"."""
-
-    sign: str = ""
-    parts: tuple[Node, ...] = ()
-    figure: AskedFigure | None = None
-    number: float = 0.0
-
-    def figures(self) -> Iterator[AskedFigure]:
-        if self.figure is not None:
-            yield self.figure
-        for part in self.parts:
-            yield from part.figures()
-
-    def without(self, missing: Set[AskedFigure]) -> Node:
-        """Sums without these figures."""
-        parts = [part.without(missing) for part in self.parts]
-        kept = [part for part in parts if part.figure is None or part.figure not in missing]
-        return kept[0] if self.sign == "+" and len(kept) == 1 else replace(self, parts=tuple(parts))
-
-    def value(self, known: Mapping[AskedFigure, float]) -> float:
-        """What it gives; a division by zero is raised as such."""
-        if self.figure is not None:
-            return known[self.figure]
-        values = [part.value(known) for part in self.parts]
-        match self.sign:
-            case "":
-                return self.number
-            case "average":
-                return sum(values) / len(values)
-            case "+":
-                return values[0] + values[1]
-            case "-":
-                return values[0] - values[1]
-            case "*":
-                return values[0] * values[1]
-        return values[0] / values[1]
-
-    def spelled(self, shown: Callable[[AskedFigure], str]) -> str:
-        """As a person would write it down: "(4,210 + 4,430) / 2"."""
-        if self.figure is not None:
-            return shown(self.figure)
-        if not self.sign:
-            return f"{self.number:,g}"
-        own = [part.spelled(shown) for part in self.parts]
-        if self.sign == "average":
-            return f"({' + '.join(own)}) / {len(own)}" if len(own) > 1 else own[0]
-        if self.sign == "+":
-            return " + ".join(own)
-        first, second = (self.parts[at].sign in ("+", "-", "average") for at in (0, 1))
-        second = second or (self.sign == "/" and bool(self.parts[1].sign))  # "a / (b × c)"
-        left = f"({own[0]})" if first and self.sign != "-" else own[0]
-        return f"{left} {self.sign} {f'({own[1]})' if second else own[1]}".replace("*", "×")
-
-
-@dataclass(frozen=True, slots=True)
-class Formula:
-    name: str
-    root: Node
-    is_percent: bool = False
-    decimals: int = 2
-    is_defined: bool = False  # by the question itself
-    is_change: bool = False  # of one figure between two times
-
-
-def formula_in(question: str) -> Formula | None:
-    """The formula that the question asks for; None where it asks for none that is understood."""
-    match = _DEFINED.search(question)
-    years, average = _years(question), None
-    default = _time(question[: match.end()] if match else question)
-    if match:
-        name = _without_ends(_BROKEN.split(question[: match.start()].rstrip(" ,"))[-1], BEFORE_NAMES, BEFORE_DEFINED)
-        root = _read(_ENDED.split(question[match.end() :], maxsplit=1)[0], default)
-    elif (average := _AVERAGE.search(question)) and len(years) > 1:
-        name = _FOR_WHOM.sub("", average["what"].partition("(")[0].strip(" ?"))
-        roots = [_named(name, str(year)) for year in years]
-        root = Node("average", tuple(root for root in roots if root)) if all(roots) else None
-    else:
-        average = None
-        name, root = _known(question, default)
-    if root is None or not name:
-        return None
-    if not 1 < len({*root.figures()}) <= MOST_FIGURES:
-        return None
-    places = _PLACES.search(question)
-    count = places["count"].lower() if places else "two"
-    is_percent = bool(_PERCENT.search(question)) and root.sign in ("/", "average")
-    return Formula(name, root, is_percent, _COUNTS.get(count) or int(count), bool(match or average))
-
-
-def change_in(question: str, retrieved: Retrieved, library: LibraryReader, reader: Reader) -> Formula | None:
-    """The change of a line item between the two times that the question names."""
+def change_in(
+    question: str, retrieved: Retrieved, library: LibraryReader, reader: Reader
+) -> tuple[list[Formula], dict[AskedFigure, TablePlan]]:
+    """The change of a line item between the two times that the question names, or their sum, and the cells of both."""
     found = changed_item(question, retrieved, library, reader)
-    if found is None:
-        return None
-    name, (before, after) = found
-    first, last = (Node(figure=AskedFigure(name, when)) for when in (before, after))
+    plans = [plan for cell in found or () if (plan := plan_of(cell)) is not None]
+    if found is None or len(plans) != 2:
+        return [], {}
+    own_name = found[1].item.name
+    name = own_name[:1].lower() + own_name[1:] if own_name[1:2].islower() else own_name
+    before, after = (AskedFigure(cell.item.name, cell.cell.period) for cell in found)
+    first, last = Node(figure=before), Node(figure=after)
+    given = {after: plans[1], before: plans[0]}
+    if _SUM.search(question):
+        given = dict(reversed(given.items()))
+        return [Formula(f"Sum of {name}", Node("+", (first, last)), is_defined=True)], given
     root = Node("-", (last, first))
-    is_percent = bool(_PERCENT.search(question))
+    is_percent = bool(PERCENT.search(question))
     if is_percent:
         root = Node("/", (root, first))
-    return Formula(f"Change in {name[:1].lower() + name[1:]}", root, is_percent, is_change=True)
+    return [Formula(f"Change in {name}", root, is_percent, is_change=True)], given
 
 
-def _without_ends(text: str, before: Set[str], behind: Set[str]) -> str:
-    """Without these words where it begins and ends."""
-    words = text.split()
-    while words and words[0].lower() in before:
-        words = words[1:]
-    while words and words[-1].lower() in behind:
-        words.pop()
-    return " ".join(words)
+def growth_in(
+    sides: Sequence[str], retrieved: Retrieved, library: LibraryReader, reader: Reader
+) -> tuple[list[Formula], dict[AskedFigure, TablePlan]]:
+    """The growth of each thing in the one time that is named for it, and the cells that it is from."""
+    formulas: list[Formula] = []
+    given: dict[AskedFigure, TablePlan] = {}
+    for side in sides:
+        found = grown_figures(side, retrieved, library, reader)
+        plans = [plan for cell in found or () if (plan := plan_of(cell)) is not None]
+        if found is None or len(plans) != 2:
+            return [], {}
+        now, then = (AskedFigure(cell.item.name, cell.cell.period) for cell in found)
+        given |= {now: plans[0], then: plans[1]}
+        nodes = Node(figure=now), Node(figure=then)
+        name = f"Growth of {reading(plans[0]).label}"
+        root = Node("/", (Node("-", nodes), nodes[1]))
+        formulas.append(Formula(name, root, is_percent=True, decimals=1, is_change=True, reported=_reported(*found)))
+    return formulas, given
 
 
-def _years(text: str) -> list[int]:
-    match = _YEARS.search(text)
-    found = range(int(match["first"]), int(match["last"]) + 1) if match else range(0)
-    return list(found) if len(found) <= MOST_YEARS else []
+def _reported(now: ItemCell, then: ItemCell) -> str:
+    """The growth that the row itself gives: it was computed from amounts that are not rounded."""
+    growth = 100 * (now.value - then.value) / then.value if then.value else 0.0
+    given = [cell for cell in now.item.cells if cell.unit == "%" and abs((cell.number or 0.0) - growth) <= ROUNDED]
+    nearest = min(given, key=lambda cell: abs((cell.number or 0.0) - growth), default=None)
+    return nearest.text if nearest is not None else ""
 
 
-def _time(text: str) -> str:
-    """The first time of a text that names one alone; "" where it names none or several."""
-    if not read_period(text).year:
-        return ""
-    named = (text[start:end] for start, end in sorted(spoken_periods(text), key=lambda span: (span[0], -span[1])))
-    return next((when for when in named if read_period(when).year), "")
-
-
-# --- reading a formula ------------------------------------------------------------------------------------------------
-
-
-def _read(text: str, default: str) -> Node | None:
-    """The tree of a formula in its letters; None where it has no operation or does not close."""
-    tokens = [(match.lastgroup or "", match.group().strip()) for match in _TOKEN.finditer(text)]
-    if tokens and tokens[-1][0] == "close" and text.count("(") < text.count(")"):  # "(it is defined as a / b)"
-        tokens.pop()
-    reader = _Reader(tokens, default)
-    root = reader.sum()
-    return root if root is not None and reader.at == len(tokens) and (root.sign or root.figure) else None
-
-
-class _Reader:
-    """Recursive descent: sums of products of figures, numbers and brackets."""
-
-    def __init__(self, tokens: list[tuple[str, str]], default: str) -> None:
-        self.tokens, self.default, self.at = tokens, default, 0
-
-    def sum(self) -> Node | None:
-        return self._chain(self.product, "+-")
-
-    def product(self) -> Node | None:
-        return self._chain(self.leaf, "*/")
-
-    def _chain(self, part: Callable[[], Node | None], signs: str) -> Node | None:
-        found = part()
-        while found is not None and (sign := self._sign()) and sign in signs:
-            self.at += 1
-            other = part()
-            found = Node(sign, (found, other)) if other is not None else None
-        return found
-
-    def _sign(self) -> str:
-        kind, text = self.tokens[self.at] if self.at < len(self.tokens) else ("", "")
-        if kind == "word":
-            return _SIGNS[" ".join(text.lower().split())]
-        return _SIGNS.get(text, text).replace("−", "-").replace("–", "-") if kind == "sign" else ""
-
-    def leaf(self) -> Node | None:
-        if self.at >= len(self.tokens):
-            return None
-        if self.tokens[self.at][0] == "open":
-            self.at += 1
-            inside = self.sum()
-            if inside is None or self.at >= len(self.tokens) or self.tokens[self.at][0] != "close":
-                return None
-            self.at += 1
-            return inside
-        words = []
-        while self.at < len(self.tokens) and self.tokens[self.at][0] in ("text", "number"):
-            words.append(self.tokens[self.at])
-            self.at += 1
-        if [kind for kind, _ in words] == ["number"]:
-            return Node(number=float(words[0][1].replace(",", "")))
-        return _figure(" ".join(word for _, word in words), self.default) if words else None
-
-
-def _figure(text: str, default: str) -> Node | None:
-    """A figure, or an average or a change of one between two times."""
-    text = text.strip(" ,.")
-    if (match := _BETWEEN.match(text)) and len(years := _YEAR.findall(match["times"])) > 1:
-        times = [f"the end of FY{year}" for year in years]
-        own = tuple(Node(figure=AskedFigure(_plain(match["what"]), when)) for when in times)
-        if match["how"].lower() in ("average", "mean"):
-            return Node("average", own)
-        return Node("-", (own[-1], own[0])) if match["how"].lower() != "decrease" else Node("-", (own[0], own[-1]))
-    when = _time(text)
-    what = _plain(re.sub(r"\s+", " ", text.replace(when, " ") if when else text))
-    may_lack = what.endswith("?")
-    return Node(figure=AskedFigure(what.rstrip("?"), when or default, may_lack)) if what else None
-
-
-def _plain(text: str) -> str:
-    return _without_ends(text.strip(" ,"), BEFORE_FIGURES, BEHIND_FIGURES)
-
-
-# --- formulas that have a name ---------------------------------------------------------------------------------------
-
-
-@cache
-def _ratios() -> dict[str, str]:
-    """By each of its names the formula of a ratio (assets/ratios.txt)."""
-    found: dict[str, str] = {}
-    for line in asset_lines("ratios", "ratios"):
-        names, _, formula = line.partition(" = ")
-        found |= {name.strip().lower(): formula for name in names.split(",")}
-    return found
-
-
-def names_ratio(question: str) -> bool:
-    """Does it name one that is computed? Then no row of another name is it: a gross margin is no operating margin."""
-    return bool(_known(question, "")[0])
-
-
-def _known(question: str, when: str) -> tuple[str, Node | None]:
-    """The ratio that the question names, the longest name of those it holds."""
-    said = f" {' '.join(_WORD.findall(question.lower()))} "
-    names = [name for name in _ratios() if f" {name} " in said or f" {name}s " in said]
-    name = max(names, key=len, default="")
-    return name, _named(name, when) if name else None
-
-
-def _named(what: str, when: str) -> Node | None:
-    """A ratio by its name, or one thing as a share of another."""
-    if match := _SHARE.match(what):
-        own = [Node(figure=AskedFigure(_plain(match[part]), when)) for part in ("what", "of")]
-        return Node("/", tuple(own))
-    formula = _ratios().get(what.lower().strip())
-    if formula is None:
-        return None
-    before = str(int(when_year.group()) - 1) if (when_year := _YEAR.search(when)) else ""
-    if "average" in formula and not before:
-        return None
-    return _read(formula.replace("{now}", when).replace("{before}", before), when)
-
+ROUNDED = 0.1  # by which a percentage may differ that is computed from rounded amounts
+_SUM = re.compile(r"\b(?:sum|combined|together|in total|added up|cumulative)\b", re.IGNORECASE)
 
 # --- the figures of a formula, looked up and told ---------------------------------------------------------------------
 
@@ -326,7 +89,9 @@ MOST_DOCUMENTS = 2  # that they are looked for in: a report, and the one of the 
 LEAST = 0.5  # chance of a figure that is computed with; from .35 on more were wrong on financebench, none more right
 SUREST = HIGH - 0.001  # of several figures one may be another row's
 LEAST_NAMED = 0.3  # chance of a line item that a question's own formula names; of .3 to .5 six in ten were right
+DOUBTED = 0.2  # chance of a line item, from which on no row of another name is the figure
 OPERATION = "formula"
+_OF_FLOWS = re.compile(r"activities|cash flow", re.IGNORECASE)
 
 
 class LookedUp(NamedTuple):
@@ -347,6 +112,8 @@ def computed_answer(
     plan: Plan,
     text: str,
     is_known: bool,
+    is_judged: bool,
+    sides: Sequence[str],
     retrieved: Retrieved,
     scope: Scope,
     library: LibraryReader,
@@ -354,48 +121,114 @@ def computed_answer(
     reader: Reader,
     settings: Settings,
 ) -> Answer | None:
-    """What the formula gives that a question asks for; of one that it only names, where no table has the figure.
+    """What the formulas give that a question asks for; of those that it only names, where no table has the figure.
 
-    `is_known`: a table has one.
+    `is_known`: a table has one; `is_judged`: it asks for yes or no, so that the year before is told beside the year;
+    `sides`: what it compares.
     """
-    formula = formula_in(text) or change_in(text, retrieved, library, reader)
-    if formula is None or (is_known and not formula.is_defined and not formula.is_change):
+    ports = (scope, library, embedder, reader, settings)
+    times = named_times(text)
+    formulas = formulas_in(text, times if len(times) > 1 else ())
+    if formulas and not is_known and not asks_which(text):
+        both = _with_year_before(text, times, retrieved, library) if is_judged else ()
+        if both and (told := formula_answer(answer, plan, retrieved, formulas_in(text, both), *ports)):
+            return told
+        if told := formula_answer(answer, plan, retrieved, formulas, *ports):
+            return told
+    if formulas and formulas[0].is_defined:
+        return formula_answer(answer, plan, retrieved, formulas, *ports)
+    if not formulas and not (is_known and len(sides) < 2) and not asks_which(text):
+        grown, given = growth_in(sides or [text], retrieved, library, reader)
+        if grown and (told := formula_answer(answer, plan, retrieved, grown, *ports, given)):
+            return told
+    if formulas:
         return None
-    return formula_answer(answer, plan, retrieved, formula, scope, library, embedder, reader, settings)
+    changed, given = change_in(text, retrieved, library, reader)
+    return formula_answer(answer, plan, retrieved, changed, *ports, given) if changed else None
+
+
+def _with_year_before(text: str, times: Sequence[str], retrieved: Retrieved, library: LibraryReader) -> tuple[str, ...]:
+    """The time that is asked of, else that of the newest report, and the same one a year before."""
+    when = read_period(times[0]) if len(times) == 1 else TablePeriod()
+    if not times:
+        when = max((one.period for one in named_reports(text, retrieved, library)), key=when_of, default=when)
+    if when.end or when.months or not when.year:
+        return ()
+    part = f"Q{when.quarter} " if when.quarter else ""
+    return f"{part}{when.year}", f"{part}{when.year - 1}"
+
+
+class Computed(NamedTuple):
+    """What a formula gave."""
+
+    formula: Formula
+    value: float
 
 
 def formula_answer(
     answer: Answer,
     plan: Plan,
     retrieved: Retrieved,
-    formula: Formula,
+    formulas: Sequence[Formula],
     scope: Scope,
     library: LibraryReader,
     embedder: Embedder,
     reader: Reader,
     settings: Settings,
+    given: Mapping[AskedFigure, TablePlan] = MappingProxyType({}),
 ) -> Answer | None:
-    """None where one of its figures is not found, or nothing can be computed from them."""
+    """None where none can be computed: one of its figures is not found, or it divides by nothing.
+
+    `given`: figures whose cells are known already.
+    """
     counts = Counter(hit.document.id for hit in (*retrieved.hits, *retrieved.considered))
     named = [one.document.id for one in named_reports(answer.question, retrieved, library)]
     wanted = named or retrieved.preferred_documents or [one for one, _ in counts.most_common()]
     own = replace(scope, documents=tuple(wanted[:MOST_DOCUMENTS]), kinds=("table",))
-    known: dict[AskedFigure, LookedUp] = {}
-    for asked in formula.root.figures():
-        if asked in known:
+    known = {asked: figure for asked, found in given.items() if (figure := _figure_of(asked, found)) is not None}
+    retrieved = with_hits([*given.values()], retrieved, library)
+    missing: set[AskedFigure] = set()
+    computed: list[Computed] = []
+    between: list[tuple[AskedFigure, Node]] = []  # figures on the way that no row has
+    for formula in formulas:
+        is_named = formula.is_defined or formula.is_change
+        root = formula.root
+        for is_derived in (False, True):
+            for asked in root.figures():
+                if asked not in known and asked not in missing:
+                    found, retrieved = _look_up(
+                        asked, retrieved, own, library, embedder, reader, settings, is_named, is_derived=is_derived
+                    )
+                    if found is not None:
+                        known[asked] = found
+                    else:
+                        missing.add(asked)
+            others = {asked: derived()[asked.what].of_time(asked.when) for asked in missing if asked.what in derived()}
+            if is_derived or others.keys().isdisjoint(root.figures()):
+                break
+            root = root.with_parts(others)
+            between += [(asked, other) for asked, other in others.items() if asked in formula.root.figures()]
+        if any(not asked.may_lack for asked in missing.intersection(root.figures())):
             continue
-        is_defined = formula.is_defined or formula.is_change
-        found, retrieved = _look_up(asked, retrieved, own, library, embedder, reader, settings, is_defined)
-        if found is not None:
-            known[asked] = found
-        elif not asked.may_lack:
-            return None
-    formula = replace(formula, root=formula.root.without({*formula.root.figures()} - known.keys()))
-    try:
-        value = formula.root.value({asked: one.value for asked, one in known.items()})
-    except ZeroDivisionError:
+        formula = replace(formula, root=root.without(missing))
+        try:
+            computed.append(Computed(formula, formula.root.value(_values(known))))
+        except ZeroDivisionError:
+            continue
+    if not computed or len(computed) < len({formula.name for formula in formulas}):
         return None
-    return _told(answer, plan, retrieved, formula, known, value, library)
+    for asked, root in dict(between).items():
+        computed.append(Computed(Formula(f"{asked.what}, {asked.when}", root), root.value(_values(known))))
+    used = {asked for own in computed for asked in own.formula.root.figures()}
+    return _told(answer, plan, retrieved, computed, {asked: known[asked] for asked in known if asked in used}, library)
+
+
+def _values(known: Mapping[AskedFigure, LookedUp]) -> dict[AskedFigure, float]:
+    """Money that nothing is said of is in the scale that all other money is in: one report has one."""
+    scales = {found.what.scale for found in known.values() if found.what.unit not in ("", "%")} - {""}
+    shared = SCALES.get(scales.pop(), 1.0) if len(scales) == 1 else 1.0
+    bare = {asked for asked, found in known.items() if not found.what.scale and found.what.unit not in ("", "%")}
+    return {asked: found.value * (shared if asked in bare else 1.0) for asked, found in known.items()}
 
 
 def _look_up(
@@ -407,17 +240,24 @@ def _look_up(
     reader: Reader,
     settings: Settings,
     is_defined: bool,
+    *,
+    is_derived: bool = False,
 ) -> tuple[LookedUp | None, Retrieved]:
     """The figure, and what was found beside the rest on the way to it.
 
-    The line item of that name in all tables of the documents; else what a question for it gives.
+    The line item of that name in all tables of the documents; else what a question for it gives. `is_derived`: another
+    figure is to be computed from it, so that only a row that is called so will do: "Cost of products" may be a part.
     """
     documents = {hit.document.id: hit.document for hit in (*retrieved.hits, *retrieved.considered)}
     reports = [report_of(documents[one], library) for one in scope.documents if one in documents]
     named = line_item(asked.what, asked.when, reports, reader)
+    if named is not None and is_derived and not is_called(named, asked.what):
+        named = None
     if named is not None and named.chance >= (LEAST_NAMED if is_defined else LEAST):
         retrieved = with_hits([named], retrieved, library)
         return _figure_of(asked, named), retrieved
+    if is_derived or (named is not None and named.chance >= DOUBTED):
+        return None, retrieved
     text = f"What was the {asked.what}{_at(asked.when)}?"
     vector = embedder.embed_query(text)
     hits = tuple(library.search(text, vector, MOST_HITS, "hybrid", scope, settings))
@@ -448,7 +288,7 @@ def _is_outflow(found: TablePlan) -> bool:
     rows = {found.grid.grid.places[row] for row, _ in found.plan.cells} if not found.plan.turned else set()
     numbers = [cell.number for cell in table.cells if cell.row in rows and cell.number is not None]
     sections = " ".join(part for row, _ in found.plan.cells for part in found.grid.grid.rows[row]) if rows else ""
-    return bool(numbers) and max(numbers) < 0 and "activities" in f"{table.caption} {sections}".lower()
+    return bool(numbers) and max(numbers) < 0 and _OF_FLOWS.search(f"{table.caption} {sections}") is not None
 
 
 def _at(when: str) -> str:
@@ -464,45 +304,51 @@ def _told(
     answer: Answer,
     plan: Plan,
     retrieved: Retrieved,
-    formula: Formula,
+    computed: Sequence[Computed],
     known: dict[AskedFigure, LookedUp],
-    value: float,
     library: LibraryReader,
 ) -> Answer:
     chance = SUREST
     for one in known.values():
         chance = min(chance, one.found.chance)
-    shown, unit, scale = _shown(formula, known, value)
-    spelled = f"{formula.root.spelled(lambda asked: known[asked].shown)}{' × 100' * formula.is_percent}"
-    name = formula.name[:1].upper() + formula.name[1:]
     citations: list[Citation] = []
     claims: list[Claim] = []
-    places: list[int] = []
-    lines: list[tuple[str, str, tuple[int, ...]]] = []
+    lines: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
     figures: list[Figure] = []
-    for marker, one in enumerate(known.values(), 1):
+    places: dict[AskedFigure, tuple[int, tuple[int, ...]]] = {}  # its marker and its citations
+    for marker, (asked, one) in enumerate(known.items(), 1):
         first = len(citations)
         cells = one.found.candidate.table.at(one.what.places)
         citations += cell_citations(one.found.candidate, cells, marker, one.found.chance, retrieved, library)
         own = tuple(range(first, len(citations)))
-        places += own
+        places[asked] = marker, own
         figures.append(figure_of(one.found, one.what, first))
-        lines.append((f"{one.what.label}: {one.what.value}", f"[{marker}]", own))
-    every = "".join(f"[{marker}]" for marker in range(1, len(known) + 1))
+        lines.append((f"{one.what.label}: {one.what.value}", (marker,), own))
+    results, first_lines = [], []
+    for formula, value in computed:
+        name, used = formula.name[:1].upper() + formula.name[1:], [*dict.fromkeys(formula.root.figures())]
+        shown, unit, scale = _shown(formula, known, value)
+        spelled = f"{formula.root.spelled(lambda asked: known[asked].shown)}{' × 100' * formula.is_percent}"
+        own = tuple(place for asked in used for place in places[asked][1])
+        told = f"{name}: {shown} = {spelled}{f'; the table says {formula.reported}' * bool(formula.reported)}"
+        first_lines.append((told, tuple(sorted(places[asked][0] for asked in used)), own))
+        parts = [figures[places[asked][0] - 1] for asked in used]
+        results.append(_computed(name, shown, value, unit, scale, spelled, parts))
+    if len(computed) == 2 and (change := _between(computed)):
+        both = [tuple(sorted({*first_lines[0][part], *first_lines[1][part]})) for part in (1, 2)]
+        first_lines.append((change, both[0], both[1]))
     content = ""
-    for text, markers, own in ((f"{name}: {shown} = {spelled}", every, tuple(places)), *lines):
+    for text, numbers, own in (*first_lines, *lines):
         start = len(content) + 2 if content else 0
-        content = f"{content}\n\n{text} {markers}".lstrip()
-        numbers = tuple(range(1, len(known) + 1)) if markers == every else (int(markers.strip("[]")),)
+        content = f"{content}\n\n{text} {''.join(f'[{marker}]' for marker in numbers)}".lstrip()
         claims.append(Claim(text, start, len(content), numbers, own, "supported", round(chance, 3)))
     documents = {figure.found.candidate.document.id: figure.found.candidate.document for figure in known.values()}
-    computed = _computed(name, shown, value, unit, scale, spelled, figures)
     score = round(chance, 3)
     return replace(
         answer,
         content=content,
-        short=shown,
-        figures=(computed, *figures),
+        short=results[0].value,
+        figures=(*results, *figures),
         claims=tuple(claims),
         citations=tuple(citations),
         sources=sources(tuple(citations), documents),
@@ -513,6 +359,20 @@ def _told(
         model=EXTRACTIVE,
         metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
     )
+
+
+def _between(computed: Sequence[Computed]) -> str:
+    """What has become of a ratio between two times, the later of which is told first or last."""
+    names = [own.formula.name.rpartition(", ") for own in computed]
+    when = [read_period(name[2]) for name in names]
+    if names[0][0] != names[1][0] or not all(own.year for own in when) or computed[0].formula.is_change:
+        return ""
+    (_, first), (_, last) = sorted(zip(when, computed, strict=True), key=lambda pair: when_of(pair[0]))
+    formula, change = first.formula, last.value - first.value
+    if formula.root.sign != "/":
+        return ""
+    shown = f"{100 * change:+.1f} percentage points" if formula.is_percent else f"{change:+,.{formula.decimals}f}"
+    return f"Change in {names[0][0]}: {shown}"
 
 
 def _shown(formula: Formula, known: dict[AskedFigure, LookedUp], value: float) -> tuple[str, str, str]:

@@ -99,6 +99,8 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     asked = question_words(asking_part(query.fullest)).sentence.names
     # What money it is asked in is no thing that must be named: reports write "$".
     names = [word for word in missing if (terms(word) or [""])[0] in asked and word not in CURRENCIES]
+    texts = [hit.chunk.text for hit in hits if hit.chunk.text]
+    names = [name for name in names if not (name.isupper() and any(".".join(name) in text for text in texts))]  # "U.S."
     opening = query.fullest.split()[0].strip("\"'“„«([")
     return Relevance(chance, found, missing, tuple(name for name in names if name != opening))
 

@@ -9,48 +9,35 @@ from __future__ import annotations
 
 import math
 import re
-import threading
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.answer import Query, Retrieved
 from refdesk.ask.figures import SCALES
-from refdesk.ask.plan_choice import AT_END, CLAUSE, NEARLY, FoundTable, TablePlan, report_period, table_of
-from refdesk.ask.sentences import asking_part, question_words
-from refdesk.ask.table_answer import (
-    INSTEAD,
-    SHOWN,
-    SUREST_AMONG_MANY,
-    TablesRead,
-    reading,
-)
+from refdesk.ask.plan_choice import CLAUSE, report_period
 from refdesk.ask.table_question import (
-    QUARTER,
-    asking_clause,
     columns_of,
-    document_words,
+    core_name,
     is_of_other_length,
     newest_columns,
     plain_name,
-    things_asked,
 )
-from refdesk.ask.table_view import AskedWords, CellPlan, Selection
-from refdesk.library import LibraryReader
 from refdesk.periods import YEAR, TablePeriod, period_from, read_period, spoken_periods
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
-from refdesk.tables import grid_of, touches
+from refdesk.tables import grid_of
 from refdesk.terms import terms, words
-from refdesk.types import Document, Hit, Scope
+from refdesk.text import asset_lines
+from refdesk.types import Document
 
-Vectors = Callable[[Sequence[str]], NDArray[np.float32]]
+_LEGAL_FORMS = frozenset(("co", "inc", "corp", "ltd", "plc", "llc", "company", "corporation", "ag", "sa", "nv", "se"))
+_DOTTED = re.compile(r"\b(?:[A-Z]\.){1,3}[A-Z]\b\.?")
 _POSSESSIVE = re.compile(r"['’]s?$")
 FEWEST_DIGITS = 3  # of a number that recurs for a reason
 IN_CAPTION = 0.95  # cosine of a name that the text above its table makes whole
@@ -76,19 +63,12 @@ WEIGHTS = {
 }
 NOTHING = 16.5  # score of "none of them"
 MOST_EXTRA = 4
-SHORTEST_NAME = 2  # letters of what names a row: no R&D
+OTHERWISE = 0.5  # what a row loses that is called by another name of the same line item than is asked for
+OTHER = 2.5  # the same where the report has a row of the very name: total revenue is more than net sales there
+PART = 2.5  # what a row loses that another one of its name is the whole of
+SMALLER = 0.8  # of a number, below which another one of the same name is a part of it
+NO_RATE = 3.0  # what an amount in millions, a count or a percentage loses where something per share is asked for
 USUAL, SMALLEST = 8.0, 6.0  # powers of ten that percentages, and small numbers, are weighed as
-MOST_SERIES = 8  # documents that a series of figures is from
-MOST_REPORTS = 4  # documents that are looked through
-FEW_DOCUMENTS = 2  # that are looked through where the question names none
-FEWEST_TABLES = 4  # of a document in which a figure is looked for by its name
-REPORTS_KEPT = 8
-LEAST = 0.2  # chance of a figure that is considered at all
-AGREES = 0.05  # chance from which on a figure is meant by both, and not only by the plan that gives its number
-PLANNED = 0.6  # of the chance of another plan, from which on the figure that is named is likelier
-MOST_FOUND = 8  # readings of a question that are looked at
-NO_NUMBER = 0.1  # chance that a number is asked for, below which none is shown: "what does it mean by billed business?"
-BESIDE = 0.6  # what a chance is multiplied by for each word that is said beside the name of the row
 
 
 class Wanted(NamedTuple):
@@ -110,6 +90,13 @@ class LineItem(NamedTuple):
     around: frozenset[str]  # stems of its sections and of the caption
     section: str
     cells: tuple[StoredCell, ...]  # that are numbers
+    also: frozenset[str] = frozenset()  # stems of the other names of this line item
+    is_spent: bool = False  # its name says so: it may stand below zero
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The words that it is, or may be, called by and that stand around it."""
+        return self.stems | self.around | self.also
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +109,7 @@ class ItemCell:
     score: float
     chance: float = 0.0  # that it is the figure that is asked for
     asked_months: int = 0  # of the time that is asked for, where it is of a longer or shorter one
+    is_part: bool = False  # of a larger number of the same name
 
     @property
     def value(self) -> float:
@@ -142,15 +130,51 @@ def line_items(table: StoredTable) -> tuple[LineItem, ...]:
         above = plain_name(clause) or above
     found = []
     for row, (path, place) in enumerate(zip(grid.rows, grid.places, strict=True)):
-        name = plain_name(path[-1]) if path else ""
+        name = undotted(plain_name(path[-1])) if path else ""
         if len(path) > 1 and WHOLE.issuperset(terms(name)):  # "Total" of what stands above
             name = f"{plain_name(path[-2])} {name}"
         if place in numbers and not WHOLE.issuperset(terms(name)):
-            section = " ".join(path[:-1])
+            section = undotted(" ".join(path[:-1]))
             around = frozenset(terms(f"{section} {above}"))
-            cells = tuple(numbers[place])
-            found.append(LineItem(table, row, name, frozenset(terms(name)), around, section, cells))
+            around |= frozenset(stem for names in _names_within(around) for other in names for stem in terms(other))
+            core, cells = core_name(name), tuple(numbers[place])
+            is_spent, name = len(core) < len(name) or _SPENT.match(name) is not None, core
+            also = frozenset(stem for other in other_names(name) for stem in terms(other))
+            found.append(LineItem(table, row, name, frozenset(terms(name)), around, section, cells, also, is_spent))
     return tuple(found)
+
+
+def undotted(text: str) -> str:
+    """ "U.S. sales" are US sales."""
+    return _DOTTED.sub(lambda match: match.group().replace(".", ""), text)
+
+
+@cache
+def _item_names() -> tuple[tuple[str, ...], ...]:
+    """The names that companies give one line item, of every line item that has several (assets/ratios.txt)."""
+    return tuple(tuple(name.strip() for name in line.split(",")) for line in asset_lines("ratios", "names"))
+
+
+@cache
+def _by_stems() -> dict[frozenset[str], tuple[str, ...]]:
+    return {frozenset(terms(name)) - WHOLE: names for names in _item_names() for name in names}
+
+
+@lru_cache(maxsize=8192)
+def other_names(what: str) -> tuple[str, ...]:
+    """Of the line item that is called so.
+
+    >>> "net earnings" in other_names("Net income")
+    True
+    """
+    own = frozenset(terms(core_name(what))) - WHOLE
+    return tuple(name for name in _by_stems().get(own, ()) if frozenset(terms(name)) != own)
+
+
+@lru_cache(maxsize=1024)
+def _names_within(stems: frozenset[str]) -> tuple[tuple[str, ...], ...]:
+    """Those of the line items that a text speaks of: "Net sales by product" is of revenue."""
+    return tuple(dict.fromkeys(names for own, names in _by_stems().items() if own <= stems))
 
 
 class Report:
@@ -161,6 +185,7 @@ class Report:
         self._known: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
         self.own_words = frozenset(word for word in words(document.name.replace("_", " ")) if word.isalpha())
         self.items = [self._without_own(item) for table in tables for item in line_items(table)]
+        self.names = {item.stems - WHOLE for item in self.items}
         self.twins = Counter((item.table.id, item.stems) for item in self.items)
         self.captions = {frozenset(terms(CLAUSE.split(table.caption)[-1])) for table in tables}
         held: dict[float, set[int]] = defaultdict(set)
@@ -194,18 +219,30 @@ class Report:
         own |= {
             at + step for at, pair in enumerate(pairwise(plain)) for step in (0, 1) if "".join(pair) in self.own_words
         }
+        for at, word in enumerate(plain):  # "Ortel Co., Inc."
+            if word in _LEGAL_FORMS and at - 1 in own:
+                own.add(at)
         return " ".join(word for at, word in enumerate(said) if at not in own)
 
     def cells(self, wanted: Wanted, vectors: Vectors) -> Iterator[ItemCell]:
         """Those of rows that may be meant, of the time that is asked for."""
         if not self.items:
             return
-        what = self.without_own(wanted.what) or wanted.what
+        what = vectors.spelled(self.without_own(wanted.what) or wanted.what)
+        yield from self._called(what, wanted, vectors)
+        is_there = frozenset(terms(core_name(what))) - WHOLE in self.names
+        for name in other_names(what):
+            for found in self._called(name, wanted, vectors, is_whole=True):
+                yield replace(found, score=found.score - (OTHER if is_there else OTHERWISE))
+
+    def _called(self, what: str, wanted: Wanted, vectors: Vectors, *, is_whole: bool = False) -> Iterator[ItemCell]:
+        """Cells of rows with this name or one that is near it; `is_whole`: of those with all of its words alone."""
+        what = core_name(what)
         said = frozenset(terms(what))
         core = said - WHOLE or said
         if not core:
             return
-        length = self._length(wanted)
+        length, is_rate = self._length(wanted), _RATE.search(what) is not None
         asked = vectors([what])[0]
         names, within = self._vectors(vectors)
         near, nearer = (names @ asked).tolist(), (within @ asked).tolist()
@@ -217,6 +254,9 @@ class Report:
                 cosine = max(cosine, IN_CAPTION)  # "LinkedIn" below "Revenue by product" is the revenue of LinkedIn
             if cosine < LEAST_NEAR and not core <= item.stems:
                 continue
+            if is_whole and not core <= item.stems | item.around:  # "net profit" is no gross profit
+                continue
+            is_of_each = _RATE.search(f"{item.name} {item.section}") is not None
             told = {
                 "near": cosine,
                 "said": len(core & item.stems) / len(core),
@@ -234,7 +274,12 @@ class Report:
                 if is_other and not all(other):
                     continue
                 every = told | self._told_by(cell, wanted) | {"spread": times[cell.period] > 1}
+                every["negative"] &= not item.is_spent
                 score = sum(WEIGHTS[name] * every[name] for name in WEIGHTS)
+                if is_of_each and not is_rate and _is_rate(cell):
+                    score -= NO_RATE
+                if is_rate:
+                    score += WEIGHTS["large"] * (USUAL - every["large"]) - NO_RATE * (not _is_rate(cell))
                 yield ItemCell(item, cell, self.document, score, asked_months=length if is_other else 0)
 
     def _vectors(self, vectors: Vectors) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -288,6 +333,17 @@ class Report:
         }
 
 
+_RATE = re.compile(r"\bper [a-z]{3,}", re.IGNORECASE)  # "earnings per share", but no "per cent"
+
+
+_SPENT = re.compile(r"(?:cost|costs|purchases?|payments?|repayments?) of\b", re.IGNORECASE)
+
+
+def _is_rate(cell: StoredCell) -> bool:
+    """May it be something for each of many? Such an amount is written out, and seldom a whole number."""
+    return cell.unit != "%" and not float(cell.number or 0.0).is_integer()
+
+
 def _digits(number: float | None) -> int:
     return len(f"{abs(number or 0.0):.10g}".replace(".", "").strip("0"))
 
@@ -301,260 +357,58 @@ def ranked(
         for found in report.cells(wanted, vectors):
             if (found.value not in best or found.score > best[found.value].score) and may_be(found.item):
                 best[found.value] = found
-    every = sorted(best.values(), key=lambda found: -found.score)
+    said = frozenset(terms(vectors.spelled(wanted.what)))
+    # The figure of a longer or shorter time is none where the time that is asked for has its own.
+    if any(not found.asked_months and said - WHOLE <= found.item.held for found in best.values()):
+        best = {value: found for value, found in best.items() if not found.asked_months}
+    every = sorted(_parts_weighed(list(best.values()), said), key=lambda found: -found.score)
     scores = np.array([NOTHING, *(one.score for one in every)])
     odds = np.exp(scores - scores.max())
     return [replace(one, chance=float(own)) for one, own in zip(every, (odds / odds.sum())[1:], strict=True)]
 
 
-# --- what does a question ask for? ------------------------------------------------------------------------------------
+def _parts_weighed(every: Sequence[ItemCell], said: Set[str]) -> Iterator[ItemCell]:
+    """A smaller number of the same name, time and document is a part of the larger one: that of a segment.
 
-
-def asked_by_name(
-    text: str,
-    reports: Sequence[Report],
-    vectors: Vectors,
-    when: TablePeriod | None = None,
-    is_absent: Callable[[str], bool] = lambda _: False,
-) -> list[ItemCell]:
-    """The cells of what the question asks for, likeliest first; `when`: one of the times that it names.
-
-    `is_absent`: does a word stand nowhere in these documents? Beside words of a row it says that another thing is
-    meant: "revenue from the sale of cars" is no revenue.
-
-    All that it names may be one thing ("revenue" and "the cloud segment"), or one of it alone. What is said beside
-    that, and stands nowhere around the row, makes it less likely.
+    Unless the question says a word of what stands around it.
     """
-    known = frozenset(stem for one in reports for stem in document_words(one.document, text))
-    clause = _without_place(asking_clause(text), reports, known)
-    things = [clause[start:end] for start, end in things_asked(clause, known)]
-    things = [thing for thing in things if not _NO_THING.fullmatch(thing)]
-    when = when or read_period(text)
-    at_end = bool(when.end and not when.months) or AT_END.search(text) is not None
-    of_quarter = QUARTER.search(text) is not None and not when.end
-    stems = frozenset(stem for thing in things for stem in terms(thing)) - known - WHOLE
-    timeless = clause
-    for start, end in sorted(spoken_periods(clause), reverse=True):
-        timeless = f"{timeless[:start]} {timeless[end:]}"
-    capital = " ".join(word for word in timeless.split()[1:] if any(map(str.isupper, word)))
-    held = frozenset(stem for report in reports for item in report.items for stem in item.stems)
-    names = frozenset(stem for stem in terms(capital) if len(stem) > SHORTEST_NAME) - known - WHOLE
-    names &= held
-    absent = frozenset(stem for stem in stems - held if is_absent(stem))
-    counted = frozenset(stem for thing in things if _COUNTED.match(thing) for stem in terms(thing))
-    called = frozenset(
-        stem for report in reports for item in report.items for stem in item.stems if len(item.stems) < 2
-    )
-    is_told = any(stems <= item.stems | item.around for report in reports for item in report.items)
-    needed = names | (stems & called if is_told else frozenset())  # "gaming revenue" is not all revenue
-    best: list[ItemCell] = []
-    for thing in dict.fromkeys((" ".join(_apart(things)), *things)):
-        own = frozenset(terms(thing))
-        beside = stems - own
-        if not absent <= own:
-            continue
-
-        def may_be(item: LineItem, own: Set[str] = own) -> bool:
-            held = item.stems | item.around
-            is_counted = not counted or not counted.isdisjoint(held)
-            return needed <= held and (not absent or own.isdisjoint(item.stems)) and is_counted
-
-        found = [
-            replace(
-                one, chance=one.chance * BESIDE ** (_strange(one.item, beside) + 2 * _strange(one.item, own & called))
-            )
-            for one in ranked(Wanted(thing, when, at_end, of_quarter), reports, vectors, may_be)
-        ][:MOST_FOUND]
-        if found and (not best or max(one.chance for one in found) > best[0].chance):
-            best = sorted(found, key=lambda one: -one.chance)
-    return best
+    whole: dict[tuple[str, frozenset[str], str], ItemCell] = {}
+    for found in every:
+        key = _of_whom(found)
+        if key not in whole or found.value > whole[key].value:
+            whole[key] = found
+    for found in every:
+        largest = whole[_of_whom(found)]
+        is_part = found.value < SMALLER * largest.value and found.cell.unit == largest.cell.unit
+        own = found.item.around - largest.item.around - found.item.stems
+        if is_part and said.isdisjoint(own):
+            found = replace(found, score=found.score - PART, is_part=True)
+        yield found
 
 
-def _strange(item: LineItem, said: Set[str]) -> int:
-    """How many of these words neither the row nor what stands around it has."""
-    return len(said - item.stems - item.around - WHOLE)
+def _of_whom(found: ItemCell) -> tuple[str, frozenset[str], str]:
+    return found.document.id, found.item.stems - WHOLE, found.cell.period
 
 
-def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> str:
-    """ "The debt on the balance sheet" is the debt: what tables are headed by, and no row, says where it stands."""
-    rows = {item.stems for report in reports for item in report.items}
-    for start, end in reversed(things_asked(clause, known)):
-        before = _PLACED.search(clause[:start])
-        stems = frozenset(terms(clause[start:end]))
-        if (
-            before
-            and len(stems) > 1
-            and stems not in rows
-            and any(stems <= above for report in reports for above in report.captions)
-        ):
-            clause = f"{clause[: before.start()]}{clause[end:]}"
-    return clause
+# --- how are names and times told? ------------------------------------------------------------------------------------
 
 
-_PLACED = re.compile(r" (?:in|on|from|within) (?:(?:the|its|their) )?$", re.IGNORECASE)
-_OWNER = re.compile(r"\b([A-Z][\w&.-]{0,40}(?: [A-Z][\w&.-]{0,40}){0,3})['’]s?\b")  # "Ortel's", "Ortel Works'"
-_COUNTED = re.compile(r"many ", re.IGNORECASE)  # "how many warehouses" is no number of anything else
-_NO_THING = re.compile(r"(?:much|many)|\d+-?\w{1,2}", re.IGNORECASE)  # "how much", "10-Q"
+class Vectors:
+    """Names as vectors, of those that mean the same near ones; short forms are spelled out."""
 
+    def __init__(self, reader: Reader) -> None:
+        self.spelled = reader.spelled
+        self._vectors = reader.name_vectors
 
-def _apart(things: Sequence[str]) -> list[str]:
-    """Those that are no part of another one."""
-    return [one for one in things if not any(one != other and one in other for other in things)]
-
-
-def plan_of(found: ItemCell) -> TablePlan | None:
-    """The cell as a plan over its table; None where no question can be put to that."""
-    table, grid = found.item.table, table_of(found.item.table)
-    if not grid.views:
-        return None
-    row, column = found.item.row, found.cell.column
-    chosen = Selection((row,), "equal", 0, 1.0, 0)
-    plan = CellPlan(False, "value", (chosen,), column, 0, 0.0, "number", ((row, column),), (found.cell.text,))
-    candidate = FoundTable(table, found.document, 1.0)
-    nothing = np.zeros(0, np.float32)
-    asked = AskedWords(found.item.name)
-    return TablePlan(candidate, grid, asked, plan, nothing, chance=found.chance, asked_months=found.asked_months)
-
-
-# --- where are they looked for? ---------------------------------------------------------------------------------------
-
-
-def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, are_all: bool = False) -> list[Report]:
-    """The documents that the question means, as far as they have several tables; where no time is named, the newest
-    ones, unless all are asked for.
-
-    Of the documents that were preferred, those that hold most of the names in the question: "10-Q" is a name that
-    reports of other companies have too.
-    """
-    documents = {hit.document.id: hit.document for hit in (*retrieved.hits, *retrieved.considered)}
-    preferred = [documents[one] for one in retrieved.preferred_documents if one in documents]
-    wanted = preferred or list(documents.values())
-    names = question_words(asking_clause(text)).sentence.names
-    held = [len(names & document_words(one, text)) for one in wanted]
-    most = max(held, default=0)
-    if not preferred and not most and len(wanted) > FEW_DOCUMENTS:
-        return []
-    wanted = [one for one, count in zip(wanted, held, strict=True) if count == most]
-    times = [read_period(when) for when in named_times(text)]
-    if times and all(when.length == 12 and not when.end for when in times):  # reports of years say what a year was
-        wanted = [one for one in wanted if not report_period(one).quarter] or wanted
-    if len(times) == 1 and times[0].quarter:
-        own = [one for one in wanted if report_period(one).quarter and report_period(one).is_of(times[0])]
-        wanted = own or wanted
-    if not are_all and not times:
-        newest = max((_age(one) for one in wanted), default=(0, 0))
-        wanted = [one for one in wanted if _age(one) == newest]
-    return [
-        found
-        for one in wanted[: MOST_SERIES if are_all else MOST_REPORTS]
-        if len((found := report_of(one, library)).tables) >= FEWEST_TABLES
-    ]
-
-
-def _age(document: Document) -> tuple[int, int]:
-    period = report_period(document)
-    return period.year, period.quarter
-
-
-_reports: OrderedDict[tuple[str, str], Report] = OrderedDict()
-_using_reports = threading.Lock()
-
-
-def report_of(document: Document, library: LibraryReader) -> Report:
-    """Kept for the next question, with the vectors of its rows."""
-    tables = library.document_tables(document.id)
-    key = document.id, ",".join(str(table.id) for table in tables)
-    with _using_reports:
-        if key in _reports:
-            _reports.move_to_end(key)
-            return _reports[key]
-    made = Report(document, tables)
-    with _using_reports:
-        _reports[key] = made
-        while len(_reports) > REPORTS_KEPT:
-            _reports.popitem(last=False)
-    return made
-
-
-def with_named_figures(
-    query: Query, retrieved: Retrieved, tables: TablesRead, library: LibraryReader, reader: Reader, may_rename: bool
-) -> tuple[TablesRead, Retrieved]:
-    """The figure that the question names, where it is likelier than the best plan over the tables that were found.
-
-    Where both give the same number, it is likelier than either says. `may_rename`: the row may be called otherwise.
-    """
-    text = asking_part(query.fullest)
-    vectors = vectors_of(reader)
-    if vectors is None or len(named_times(text)) > 1 or query.number < NO_NUMBER:
-        return tables, retrieved
-    reports = named_reports(text, retrieved, library)
-    if not reports or _is_of_others(text, reports):
-        return tables, retrieved
-    is_absent = absence(text, reports, library, reader)
-    found = asked_by_name(text, reports, vectors, None, is_absent)
-    if not may_rename:
-        said = frozenset(terms(text))
-        found = [one for one in found if one.item.stems - WHOLE <= said]
-    plan = tables.best
-    given = {_value_of(one): one.chance for one in (plan, plan.other if plan else None) if one is not None}
-    joint = [
-        replace(one, chance=1.0 - (1.0 - one.chance) * (1.0 - given.get(one.value, 0.0)))
-        if one.chance >= AGREES
-        else one
-        for one in found
-    ]
-    joint.sort(key=lambda one: -one.chance)
-    plans = [made for one in joint[:2] if (made := plan_of(one)) is not None]
-    if not plans or plans[0].chance < LEAST:
-        return tables, retrieved
-    best = plans[0]
-    if plan is not None and _value_of(plan) != _value_of(best):
-        is_computed = plan.plan.kind == "computed" and plan.chance >= SHOWN > best.chance
-        if is_computed or best.chance < PLANNED * plan.chance:
-            return tables, retrieved
-    chance = min(best.chance, SUREST_AMONG_MANY)
-    other = plans[1] if len(plans) > 1 and plans[1].chance >= NEARLY * chance else None
-    chosen = replace(best, chance=chance, other=other)
-    is_likely = chance >= INSTEAD
-    held = with_hits([one for one in (chosen, other) if one is not None], retrieved, library)
-    return TablesRead(chosen, chance >= SHOWN, tables.candidates, is_likely), held
-
-
-def _is_of_others(text: str, reports: Sequence[Report]) -> bool:
-    """Is it the figure of somebody whom these reports, though they may speak of him, are not of?"""
-    owners = _OWNER.findall(asking_clause(text))
-    known = frozenset(stem for report in reports for stem in document_words(report.document, text))
-    rows = frozenset(stem for report in reports for item in report.items for stem in (*item.stems, *item.around))
-    return any((own := frozenset(terms(name))) and own.isdisjoint(known | rows) for name in owners)
-
-
-def absence(text: str, reports: Sequence[Report], library: LibraryReader, reader: Reader) -> Callable[[str], bool]:
-    """Whether a stem of the question stands nowhere in these documents; short forms stand for what does."""
-    within = Scope(documents=tuple(report.document.id for report in reports))
-    short = frozenset(stem for word in text.split() if reader.spelled(word) != word for stem in terms(word))
-    return lambda stem: stem not in short and not library.holding([stem], within)
-
-
-def line_item(what: str, when: str, reports: Sequence[Report], reader: Reader) -> TablePlan | None:
-    """The likeliest cell of a figure that is called so, at a time in words."""
-    vectors = vectors_of(reader)
-    if vectors is None:
-        return None
-    at_end = AT_END.search(f"at {when}") is not None
-    for found in ranked(Wanted(what, read_period(when), at_end), reports, vectors)[:1]:
-        return plan_of(found)
-    return None
+    def __call__(self, names: Sequence[str]) -> NDArray[np.float32]:
+        found = self._vectors(names)
+        assert found is not None
+        return found
 
 
 def vectors_of(reader: Reader) -> Vectors | None:
     """How it tells names that mean the same; None where it cannot."""
-
-    def vectors(names: Sequence[str]) -> NDArray[np.float32]:
-        found = reader.name_vectors(names)
-        assert found is not None
-        return found
-
-    return vectors if reader.name_vectors([""]) is not None else None
+    return Vectors(reader) if reader.name_vectors([""]) is not None else None
 
 
 def named_times(text: str) -> list[str]:
@@ -575,23 +429,3 @@ def _holds(span: tuple[int, int], other: tuple[int, int]) -> bool:
 
 def when_of(period: TablePeriod) -> tuple[int, int, str]:
     return period.year, period.quarter, period.end
-
-
-def _value_of(plan: TablePlan) -> float | None:
-    """Of a plan that reads one number, as `ItemCell.value` is."""
-    what = reading(plan)
-    if plan.plan.operation != "value" or what.number is None:
-        return None
-    return round(abs(what.number) * SCALES.get(what.scale, 1.0), 4)
-
-
-def with_hits(plans: Sequence[TablePlan], retrieved: Retrieved, library: LibraryReader) -> Retrieved:
-    """With a part of each table that is read, so that it can be cited."""
-    added: list[Hit] = []
-    for plan in plans:
-        table = plan.candidate.table
-        if any(touches(hit.chunk, table) for hit in (*retrieved.hits, *retrieved.considered, *added)):
-            continue
-        chunks = [chunk for chunk in library.document_chunks(table.document_id) if touches(chunk, table)]
-        added += [Hit(chunk, plan.candidate.document, 0.0, 0.0, 0.0) for chunk in chunks]
-    return replace(retrieved, considered=(*retrieved.considered, *added)) if added else retrieved

@@ -27,6 +27,7 @@ from refdesk.ask.table_question import (
     RenamedRow,
     asked_forms,
     asking_clause,
+    core_name,
     describe,
     document_words,
     is_of_other_length,
@@ -212,7 +213,7 @@ def _row_read(plan: TablePlan) -> _RowRead | None:
     used = _used(plan.candidate, plan.grid, plan.plan)
     rows = {cell.row: bisect_left(grid.places, cell.row) for cell in used}  # a sheet has 100,000 of them
     paths = {row: grid.rows[at] for row, at in rows.items() if at < len(grid.places) and grid.places[at] == row}
-    names = {frozenset(terms(path[-1])) for path in paths.values() if path}
+    names = {frozenset(terms(core_name(path[-1]))) for path in paths.values() if path}
     if len(names) != 1 or any(cell.unit == "%" for cell in used):
         return None
     sections = " ".join(part for path in paths.values() for part in path[:-1])

@@ -28,6 +28,12 @@ UNSURE = 0.7  # where a side says only part of the label, or another table has r
 EXACT = 0.9
 MANY = 4  # tables
 OPERATION = "compare"
+_DECIMALS = re.compile(r"\.(\d+)")
+_ASKS_DIFFERENCE = re.compile(r"\bdifference (?:in|of|between)\b", re.IGNORECASE)
+# "How does its income compare to its sales?", "the ratio of": two amounts of one owner, the one as a part of the other.
+_ASKS_SHARE = re.compile(
+    r"\b(?:share|ratio|proportion|percentage|per ?cent)\b|%|\bcompared? (?:to|with) (?:its|their)\b", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ def side_by_side(
     tables = {sides.found.table.id for sides in every if sides.share >= best.share}
     # Among many tables, whether this one or its neighbour is meant cannot be known for sure.
     chance = EXACT if best.share == 1.0 and len(tables) == 1 and len(candidates) < MANY else UNSURE
-    return _told(answer, plan, retrieved, best, chance, library)
+    return _told(answer, query, plan, retrieved, best, chance, library)
 
 
 # --- which rows or columns are the sides? ----------------------------------------------------------------------------
@@ -179,8 +185,17 @@ def _compared(
 
 
 def _told(
-    answer: Answer, plan: Plan, retrieved: Retrieved, sides: Sides, chance: float, library: LibraryReader
+    answer: Answer,
+    query: Query,
+    plan: Plan,
+    retrieved: Retrieved,
+    sides: Sides,
+    chance: float,
+    library: LibraryReader,
 ) -> Answer:
+    asks_share = _ASKS_SHARE.search(query.fullest) is not None
+    asks_difference = _ASKS_DIFFERENCE.search(query.fullest) is not None
+    difference = _difference(sides.attributes[0][1]) if asks_difference and len(sides.attributes) == 1 else ""
     every = [cell for _, own in sides.attributes for cell in own]
     citations = cell_citations(sides.found, every, 1, chance, retrieved, library)
     claims: list[Claim] = []
@@ -188,7 +203,8 @@ def _told(
     at = 0
     for name, cells in sides.attributes:
         values = ", ".join(f"{_value(cell)} ({side})" for cell, side in zip(cells, sides.names, strict=True))
-        line = f"{name}: {values}{_share(cells, sides.names)}"
+        line = f"{name}: {values}{_share(cells, sides.names) if asks_share else ''}"
+        line += f"; the difference is {difference}" * bool(difference)
         start = len(content) + 1 if content else 0
         content = f"{content}\n{line} [1]".lstrip()
         places = tuple(range(at, at + len(cells)))
@@ -198,6 +214,7 @@ def _told(
     return replace(
         answer,
         content=content,
+        short=difference or answer.short,
         figures=(_figure(sides),),
         claims=tuple(claims),
         citations=citations,
@@ -223,6 +240,15 @@ def _share(cells: Sequence[StoredCell], names: Sequence[str]) -> str:
     if are_times or len(numbers) != 2 or len({(cell.unit, cell.scale) for cell in cells}) != 1 or min(numbers) <= 0.0:
         return ""
     return f"; {names[0]} is {100 * numbers[0] / numbers[1]:.1f}% of {names[1]}"
+
+
+def _difference(cells: Sequence[StoredCell]) -> str:
+    """Of two numbers in one measure, the first less the second."""
+    if len(cells) != 2 or len({(cell.unit, cell.scale) for cell in cells}) != 1 or None in {c.number for c in cells}:
+        return ""
+    decimals = max(len(match[1]) if (match := _DECIMALS.search(cell.text)) else 0 for cell in cells)
+    first, second = (cell.number or 0.0 for cell in cells)
+    return shown_value(f"{first - second:,.{decimals}f}", cells[0].unit, cells[0].scale)
 
 
 def _reason(chance: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -333,6 +334,14 @@ def asks_for_figure(query: Query) -> bool:
     return query.intent != "analytical" and asks.partition(" ")[0] in ("what", "how", "which")
 
 
+_WHICH = re.compile(r"(?:(?:in|at|on|for|by|during|of) )?which ", re.IGNORECASE)
+
+
+def asks_which(text: str) -> bool:
+    """Does it ask for one of several things? "Which segment grew most?" is answered by a name, not by a number."""
+    return _WHICH.match(asking_clause(asking_part(text))) is not None
+
+
 def asks_yes_or_no(query: Query) -> bool:
     return not meaning(asking_clause(asking_part(query.fullest))).asks
 
@@ -401,13 +410,18 @@ def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: Table
 
 
 def series_answer(
-    answer: Answer, plan: Plan, retrieved: Retrieved, found: Sequence[TablePlan], library: LibraryReader
+    answer: Answer,
+    plan: Plan,
+    retrieved: Retrieved,
+    found: Sequence[TablePlan],
+    library: LibraryReader,
+    names: Sequence[str] = (),
 ) -> Answer:
-    """One figure after another, each with its time and its cell."""
+    """One figure after another, each with its time and its cell; `names`: whose they are."""
     told = _Told(retrieved, library)
-    for one in found:
+    for number, one in enumerate(found):
         what = reading(one)
-        told.add(one, what, f"{what.label}: {what.value}")
+        told.add(one, what, f"{f'{names[number]}: ' if names else ''}{what.label}: {what.value}")
     last = reading(found[-1])
     chance = min(SUREST_AMONG_MANY, *(one.chance for one in found))
     return told.as_answer(answer, plan, last.value, chance, "read from the cells of several tables")

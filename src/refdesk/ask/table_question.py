@@ -31,6 +31,7 @@ from refdesk.answer import Retrieved
 from refdesk.ask.plans import TableViews
 from refdesk.ask.sentences import asking_part
 from refdesk.ask.table_view import CODE, KINDS, OPERATIONS, SELECTIONS, AskedWords, CellPlan, Selection, View
+from refdesk.document_names import short_names
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, period_from, read_period, spoken_periods
 from refdesk.ports import Reader
@@ -200,10 +201,13 @@ FEW = 4  # tables
 MEANT = 0.5  # chance from which on a name that no document says is taken for the name of a row
 SAID = 0.5  # share of a row's words that the question says, from which on it is called by its name
 WHOLE = frozenset(("amount", "amounts", "total", "figure", "figures", "value", "values", "level", "levels"))
+_WHOLE_STEMS = frozenset(stem for word in WHOLE for stem in terms(word))
 LONGEST_NAME = 90  # letters of a row's name
 _NAME_WORD = re.compile(r"\w(?:[\w&]|[-'’](?=\w))*")
 _ASIDE = re.compile(r"\([^()]*\)")
 _POSSESSIVE = re.compile(r"['’]s?$")
+_TIME_NOUNS = frozenset(("period", "periods", "year", "years", "quarter", "quarters", "fiscal"))
+_BEING = frozenset(("is", "are", "was", "were", "be", "been", "being"))
 _INSIDE = frozenset(("of", "and", "from", "for", "on", "in", "by", "to", "per", "before", "after", "at", "the", "used"))
 _PREPOSITIONS = frozenset(("of", "from", "for", "on", "in", "by", "to", "at"))
 
@@ -214,11 +218,15 @@ def _context_words(text: str) -> frozenset[str]:
 
 
 def document_words(document: Document, text: str) -> frozenset[str]:
-    """The stems of its name and title, and those of the question's words that its name writes as one: "BestBuy"."""
+    """The stems of its name and title, and those of the question's words that its name writes as one: "BestBuy".
+
+    What its name is shortened to counts too: "JnJ".
+    """
     name = f"{document.name.replace('_', ' ')} {document.title}"
-    own = {*words(name)}
-    joined = [pair for pair in pairwise(words(text)) if "".join(pair) in own]
-    return _context_words(name) | frozenset(stem for pair in joined for word in pair for stem in terms(word))
+    own, said = {*words(name)}, words(text)
+    joined = [pair for pair in pairwise(said) if "".join(pair) in own]
+    short = [word for word in short_names(document).intersection(said) if len(word) > 2]
+    return _context_words(name) | frozenset(stem for pair in (*joined, short) for word in pair for stem in terms(word))
 
 
 class RenamedRow(NamedTuple):
@@ -238,18 +246,20 @@ def things_asked(clause: str, known: Set[str]) -> list[tuple[int, int]]:
     """
     times = [*spoken_periods(clause), *period_spans(clause)]
     runs: list[list[tuple[int, int, str]]] = [[]]
-    end = 0
+    end, was_time, before = 0, False, ""
     for match in _NAME_WORD.finditer(clause):
         word = _POSSESSIVE.sub("", match.group().lower())
         is_time = any(start < match.end() and match.start() < stop for start, stop in times)
+        is_time = is_time or (was_time and word in _TIME_NOUNS)  # "the FY2022 period"
         is_known = bool(own := terms(word)) and all(stem in known for stem in own)
         is_small = word not in _INSIDE and (word in QUERY_STOP_WORDS or word in STOP_WORDS)
-        is_border = is_time or is_known or is_small or (word in VERBS and not runs[-1])
+        is_done = before in _BEING and word.endswith("ed")  # "was reported", "were disclosed by"
+        is_border = is_time or is_known or is_small or is_done or (word in VERBS and not runs[-1])
         if is_border or clause[end : match.start()].strip(" ,-–—&"):
             runs.append([])
         if not is_border:
             runs[-1].append((match.start(), match.end(), word))
-        end = match.end()
+        end, was_time, before = match.end(), is_time, word
     found: dict[tuple[int, int], None] = {}
     for run in runs:
         parts = [part for at, one in enumerate(run) if one[2] in _PREPOSITIONS for part in (run[:at], run[at + 1 :])]
@@ -270,6 +280,25 @@ def _trimmed(run: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
 def plain_name(label: str) -> str:
     """Without footnote marks and what stands in parentheses."""
     return " ".join(_ASIDE.sub("", without_marks(label)).split()).strip(" :.—–-")
+
+
+# What follows the name of a line item and means no other one: that it is spent, and whom it belongs to.
+_ENDING = re.compile(
+    r",? (?:expenses?|costs?)(?:,? net)?$|,? (?:attributable|available|applicable) to (?!non-?controlling\b).*holders?$"
+    r"|,? (?:including|before allocation to) non-?controlling interests?$",
+    re.IGNORECASE,
+)
+SHORTEST_CORE = 2  # words that are left without it: "Interest expense" is not "Interest"
+
+
+def core_name(name: str) -> str:
+    """What of the name of a row is the line item.
+
+    >>> core_name("Research and development expense, net"), core_name("Net income attributable to Ortel shareholders")
+    ('Research and development', 'Net income')
+    """
+    core = _ENDING.sub("", name)
+    return core if len({*terms(core)} - _WHOLE_STEMS) >= SHORTEST_CORE else name
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,362 @@
+"""Which formula does a question ask for? One that it defines, one that a ratio is known by, a share, a sum.
+
+    "DPO is defined as: 365 * (average accounts payable between FY2016 and FY2017) / FY2017 cost of sales"
+    "What is the FY2015 - FY2017 3 year average of capex as a % of revenue?"      "What was the current ratio in 2022?"
+
+Read into a tree of figures with their times. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cache
+
+from refdesk.periods import read_period, spoken_periods
+from refdesk.text import asset_lines
+
+MOST_FIGURES = 12  # of a formula
+BEFORE_NAMES, BEFORE_DEFINED = frozenset(("the", "and", "where", "if")), frozenset(("is", "are", "being"))
+BEFORE_FIGURES, BEHIND_FIGURES = frozenset(("the", "its")), frozenset(("in", "for", "of", "at", "during", "the"))
+MOST_YEARS = 10  # of an average over years
+_DEFINED = re.compile(r"\b(?:defined|calculated|computed|given) (?:as|by)\b:?", re.IGNORECASE)
+_ENDED = re.compile(r"[?!;]|\.(?=\s|$)")
+_BROKEN = re.compile(r"[.?!:;()]|, ")
+_TOKEN = re.compile(
+    r"(?P<open>[(\[])|(?P<close>[)\]])|(?P<sign>[+*/×÷]|(?<=\s)[-−–](?=\s)|(?<=\))\s*[-−–]|[-−–](?=\s*\())"
+    r"|(?P<word>divided by|multiplied by|plus|minus|times)\b"
+    r"|(?P<number>\d+(?:[.,]\d+)*(?!\w)(?! ?%))|(?P<text>[^\s()\[\]+*/×÷]+)",
+    re.IGNORECASE,
+)
+_SIGNS = {"divided by": "/", "÷": "/", "multiplied by": "*", "times": "*", "×": "*", "plus": "+", "minus": "-"}
+_BETWEEN = re.compile(
+    r"^(?P<how>average|mean|change|increase|decrease) (?:of |in )?(?:the )?(?P<what>.+?)"
+    r" (?:between|from|for|in|over|of) (?P<times>.+)$",
+    re.IGNORECASE,
+)
+_SHARE = re.compile(r"^(?P<what>.+?),? as an? (?:%|per ?cent(?:age)?|share|ratio) of (?P<of>.+)$", re.IGNORECASE)
+_YEARS = re.compile(
+    r"\b(?:FY ?|fiscal (?:year )?)?(?P<first>(?:19|20)\d\d)\s*(?:-|–|to|through)\s*(?:FY ?)?(?P<last>(?:19|20)\d\d)\b"
+)
+_AVERAGE = re.compile(r"\b(?:\w+[ -]year )?average (?:of )?(?:the )?(?P<what>[^?]+)", re.IGNORECASE)
+_FOR_WHOM = re.compile(r" (?:for|of|at|by) (?:the )?[A-Z][\w&.'’-]*(?: [A-Z0-9][\w&.'’-]*)*\s*$")
+PERCENT = re.compile(r"%|\bper ?cent", re.IGNORECASE)
+_PLACES = re.compile(r"\b(?P<count>one|two|three|four|\d) decimal", re.IGNORECASE)
+# "What share of Ortel's net sales came from winches?", "what percentage of revenue is due to services?"
+_PART = re.compile(
+    r"\b(?:share|percentage|per ?cent|proportion|fraction|%) of (?P<whole>.{3,60}?) "
+    r"(?:(?:came|comes|stemmed|stems|derived|derives) from|(?:is|was|were|are) (?:from|due to|made by|made with))"
+    r" (?P<part>[^?,.]{2,60})",
+    re.IGNORECASE,
+)
+_WHOSE = re.compile(r"^.*['’]s? |\b(?:in|for|during|of|at|by)(?: the)?\s*$")
+_COUNTS = {"one": 1, "two": 2, "three": 3, "four": 4}
+_WORD = re.compile(r"[\w&-]+")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFigure:
+    """A figure of the formula: what it is called, and of when."""
+
+    what: str
+    when: str = ""
+    may_lack: bool = False  # counts as nothing where no table has it
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A number, a figure, or an operation over others: + - * / and "average"."""
+
+    sign: str = ""
+    parts: tuple[Node, ...] = ()
+    figure: AskedFigure | None = None
+    number: float = 0.0
+
+    def figures(self) -> Iterator[AskedFigure]:
+        if self.figure is not None:
+            yield self.figure
+        for part in self.parts:
+            yield from part.figures()
+
+    def of_time(self, when: str) -> Node:
+        """With its figures as those of one time."""
+        figure = replace(self.figure, when=when) if self.figure is not None else None
+        return replace(self, figure=figure, parts=tuple(part.of_time(when) for part in self.parts))
+
+    def with_parts(self, others: Mapping[AskedFigure, Node]) -> Node:
+        """With what some of its figures are computed from in their place."""
+        if self.figure is not None:
+            return others.get(self.figure, self)
+        return replace(self, parts=tuple(part.with_parts(others) for part in self.parts))
+
+    def without(self, missing: Set[AskedFigure]) -> Node:
+        """Sums without these figures."""
+        parts = [part.without(missing) for part in self.parts]
+        kept = [part for part in parts if part.figure is None or part.figure not in missing]
+        return kept[0] if self.sign == "+" and len(kept) == 1 else replace(self, parts=tuple(parts))
+
+    def value(self, known: Mapping[AskedFigure, float]) -> float:
+        """What it gives; a division by zero is raised as such."""
+        if self.figure is not None:
+            return known[self.figure]
+        values = [part.value(known) for part in self.parts]
+        match self.sign:
+            case "":
+                return self.number
+            case "average":
+                return sum(values) / len(values)
+            case "+":
+                return values[0] + values[1]
+            case "-":
+                return values[0] - values[1]
+            case "*":
+                return values[0] * values[1]
+        return values[0] / values[1]
+
+    def spelled(self, shown: Callable[[AskedFigure], str]) -> str:
+        """As a person would write it down: "(4,210 + 4,430) / 2"."""
+        if self.figure is not None:
+            return shown(self.figure)
+        if not self.sign:
+            return f"{self.number:,g}"
+        own = [part.spelled(shown) for part in self.parts]
+        if self.sign == "average":
+            return f"({' + '.join(own)}) / {len(own)}" if len(own) > 1 else own[0]
+        if self.sign == "+":
+            return " + ".join(own)
+        first, second = (self.parts[at].sign in ("+", "-", "average") for at in (0, 1))
+        second = second or (self.sign == "/" and bool(self.parts[1].sign))  # "a / (b × c)"
+        left = f"({own[0]})" if first and self.sign != "-" else own[0]
+        return f"{left} {self.sign} {f'({own[1]})' if second else own[1]}".replace("*", "×")
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    name: str
+    root: Node
+    is_percent: bool = False
+    decimals: int = 2
+    is_defined: bool = False  # by the question itself
+    is_change: bool = False  # of one figure between two times
+    reported: str = ""  # what the documents themselves say that it is
+
+
+def formula_in(question: str) -> Formula | None:
+    """The formula that the question asks for, the first of several; None where it asks for none that is understood."""
+    return next(iter(formulas_in(question)), None)
+
+
+def formulas_in(question: str, times: Sequence[str] = ()) -> list[Formula]:
+    """Those that it asks for, in their order; `times`: those that it is asked of, where it only names a ratio.
+
+    "Has the gross margin improved from 2021 to 2022?" asks for two, and what is known by two formulas for both.
+    """
+    match, years = _DEFINED.search(question), _years(question)
+    if match:
+        default = _time(question[: match.end()])
+        name = _without_ends(_BROKEN.split(question[: match.start()].rstrip(" ,"))[-1], BEFORE_NAMES, BEFORE_DEFINED)
+        root = _read(_ENDED.split(question[match.end() :], maxsplit=1)[0], default)
+        return _checked([(name, root)], question, is_defined=True)
+    if (average := _AVERAGE.search(question)) and len(years) > 1:
+        name = _FOR_WHOM.sub("", average["what"].partition("(")[0].strip(" ?"))
+        roots = [_named(name, str(year))[:1] for year in years]
+        root = Node("average", tuple(root for own in roots for root in own)) if all(roots) else None
+        return _checked([(name, root)], question, is_defined=True)
+    if part := _PART.search(question):
+        when = _time(question)
+        whole, own = (_named_thing(part[name], when) for name in ("whole", "part"))
+        shared = Node("/", tuple(Node(figure=AskedFigure(what, when)) for what in (f"{own} {whole}", whole)))
+        return (
+            _checked([(f"{own} as a share of {whole}", shared)], question, is_defined=True, is_percent=True)
+            if own and whole
+            else []
+        )
+    found: list[Formula] = []
+    name = ratio_named(question)
+    whens = times or [_time(question)]
+    for when in whens:
+        for formula in _ratios().get(name, ()):
+            called = f"{name}, {when}" if len(whens) > 1 else name
+            pairs = [(called, own_root) for own_root in _of_ratio(formula, when)]
+            found += _checked(pairs, question, is_percent=formula.endswith("%"))
+    return found
+
+
+def _checked(
+    roots: Sequence[tuple[str, Node | None]], question: str, *, is_defined: bool = False, is_percent: bool = False
+) -> list[Formula]:
+    """As far as they are formulas over several figures."""
+    places = _PLACES.search(question)
+    count = places["count"].lower() if places else "two"
+    decimals = _COUNTS.get(count) or int(count)
+    is_percent = is_percent or bool(PERCENT.search(question))
+    return [
+        Formula(name, root, is_percent and root.sign in ("/", "average"), decimals, is_defined)
+        for name, root in roots
+        if root is not None and name and 1 < len({*root.figures()}) <= MOST_FIGURES
+    ]
+
+
+def _named_thing(text: str, when: str) -> str:
+    """Without the time and whose it is: "Ortel's net sales in 2022" are net sales."""
+    text = re.sub(r"\s+", " ", text.replace(when, " ") if when else text)
+    return _plain(_WHOSE.sub("", text).strip(" ?"))
+
+
+def _without_ends(text: str, before: Set[str], behind: Set[str]) -> str:
+    """Without these words where it begins and ends."""
+    words = text.split()
+    while words and words[0].lower() in before:
+        words = words[1:]
+    while words and words[-1].lower() in behind:
+        words.pop()
+    return " ".join(words)
+
+
+def _years(text: str) -> list[int]:
+    match = _YEARS.search(text)
+    found = range(int(match["first"]), int(match["last"]) + 1) if match else range(0)
+    return list(found) if len(found) <= MOST_YEARS else []
+
+
+def _time(text: str) -> str:
+    """The first time of a text that names one alone; "" where it names none or several."""
+    if not read_period(text).year:
+        return ""
+    named = (text[start:end] for start, end in sorted(spoken_periods(text), key=lambda span: (span[0], -span[1])))
+    return next((when for when in named if read_period(when).year), "")
+
+
+# --- reading a formula ------------------------------------------------------------------------------------------------
+
+
+def _read(text: str, default: str) -> Node | None:
+    """The tree of a formula in its letters; None where it has no operation or does not close."""
+    tokens = [(match.lastgroup or "", match.group().strip()) for match in _TOKEN.finditer(text)]
+    if tokens and tokens[-1][0] == "close" and text.count("(") < text.count(")"):  # "(it is defined as a / b)"
+        tokens.pop()
+    reader = _Reader(tokens, default)
+    root = reader.sum()
+    return root if root is not None and reader.at == len(tokens) and (root.sign or root.figure) else None
+
+
+class _Reader:
+    """Recursive descent: sums of products of figures, numbers and brackets."""
+
+    def __init__(self, tokens: list[tuple[str, str]], default: str) -> None:
+        self.tokens, self.default, self.at = tokens, default, 0
+
+    def sum(self) -> Node | None:
+        return self._chain(self.product, "+-")
+
+    def product(self) -> Node | None:
+        return self._chain(self.leaf, "*/")
+
+    def _chain(self, part: Callable[[], Node | None], signs: str) -> Node | None:
+        found = part()
+        while found is not None and (sign := self._sign()) and sign in signs:
+            self.at += 1
+            other = part()
+            found = Node(sign, (found, other)) if other is not None else None
+        return found
+
+    def _sign(self) -> str:
+        kind, text = self.tokens[self.at] if self.at < len(self.tokens) else ("", "")
+        if kind == "word":
+            return _SIGNS[" ".join(text.lower().split())]
+        return _SIGNS.get(text, text).replace("−", "-").replace("–", "-") if kind == "sign" else ""
+
+    def leaf(self) -> Node | None:
+        if self.at >= len(self.tokens):
+            return None
+        if self.tokens[self.at][0] == "open":
+            self.at += 1
+            inside = self.sum()
+            if inside is None or self.at >= len(self.tokens) or self.tokens[self.at][0] != "close":
+                return None
+            self.at += 1
+            return inside
+        words = []
+        while self.at < len(self.tokens) and self.tokens[self.at][0] in ("text", "number"):
+            words.append(self.tokens[self.at])
+            self.at += 1
+        if [kind for kind, _ in words] == ["number"]:
+            return Node(number=float(words[0][1].replace(",", "")))
+        return _figure(" ".join(word for _, word in words), self.default) if words else None
+
+
+def _figure(text: str, default: str) -> Node | None:
+    """A figure, or an average or a change of one between two times."""
+    text = text.strip(" ,.")
+    if (match := _BETWEEN.match(text)) and len(years := _YEAR.findall(match["times"])) > 1:
+        times = [f"the end of FY{year}" for year in years]
+        own = tuple(Node(figure=AskedFigure(_plain(match["what"]), when)) for when in times)
+        if match["how"].lower() in ("average", "mean"):
+            return Node("average", own)
+        return Node("-", (own[-1], own[0])) if match["how"].lower() != "decrease" else Node("-", (own[0], own[-1]))
+    when = _time(text)
+    what = _plain(re.sub(r"\s+", " ", text.replace(when, " ") if when else text))
+    may_lack = what.endswith("?")
+    return Node(figure=AskedFigure(what.rstrip("?"), when or default, may_lack)) if what else None
+
+
+def _plain(text: str) -> str:
+    return _without_ends(text.strip(" ,"), BEFORE_FIGURES, BEHIND_FIGURES)
+
+
+# --- formulas that have a name ---------------------------------------------------------------------------------------
+
+
+@cache
+def _ratios() -> dict[str, list[str]]:
+    """By each of its names the formulas of a ratio (assets/ratios.txt)."""
+    found: dict[str, list[str]] = {}
+    for line in asset_lines("ratios", "ratios"):
+        names, _, formula = line.partition(" = ")
+        for name in names.split(","):
+            own = found.setdefault(name.strip().lower().replace("-", " "), [])
+            own += [formula] if formula not in own else []
+    return found
+
+
+@cache
+def derived() -> dict[str, Node]:
+    """Figures that not every statement has a row for, with what they are computed from."""
+    found = {}
+    for line in asset_lines("ratios", "derived"):
+        name, _, formula = line.partition(" = ")
+        root = _read(formula, "")
+        assert root is not None
+        found[name] = root
+    return found
+
+
+def names_ratio(question: str) -> bool:
+    """Does it name one that is computed? Then no row of another name is it: a gross margin is no operating margin."""
+    return bool(ratio_named(question))
+
+
+def ratio_named(question: str) -> str:
+    """The ratio that the question names, the longest name of those it holds."""
+    said = f" {' '.join(_WORD.findall(question.lower().replace('-', ' ')))} "
+    names = [name for name in _ratios() if f" {name} " in said or f" {name}s " in said]
+    return max(names, key=len, default="")
+
+
+def _named(what: str, when: str) -> list[Node]:
+    """A ratio by its name, or one thing as a share of another; several where people mean several by it."""
+    if match := _SHARE.match(what):
+        own = [Node(figure=AskedFigure(_plain(match[part]), when)) for part in ("what", "of")]
+        return [Node("/", tuple(own))]
+    return [root for formula in _ratios().get(what.lower().strip(), ()) for root in _of_ratio(formula, when)]
+
+
+def _of_ratio(formula: str, when: str) -> list[Node]:
+    """Of one time; none where it needs the year before, and no year is named."""
+    before = str(int(when_year.group()) - 1) if (when_year := _YEAR.search(when)) else ""
+    if "average" in formula and not before:
+        return []
+    root = _read(formula.strip("% ").replace("{now}", when).replace("{before}", before), when)
+    return [root] if root is not None else []

@@ -1,0 +1,384 @@
+"""Which line item does a question ask for? The things that it names, in the reports that it means.
+
+The rows of a report are ranked by `ask/line_items.py`; here is what of a question names a row, which documents are
+looked through, and when the figure of the row answers rather than a plan over the tables that the search gave.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
+
+import numpy as np
+
+from refdesk.answer import Query, Retrieved
+from refdesk.ask.figures import SCALES
+from refdesk.ask.line_items import (
+    WHOLE,
+    ItemCell,
+    LineItem,
+    Report,
+    Vectors,
+    Wanted,
+    named_times,
+    other_names,
+    ranked,
+    vectors_of,
+)
+from refdesk.ask.plan_choice import AT_END, NEARLY, FoundTable, TablePlan, report_period, table_of
+from refdesk.ask.sentences import asking_part, question_words
+from refdesk.ask.table_answer import INSTEAD, SHOWN, SUREST_AMONG_MANY, TablesRead, asks_which, reading
+from refdesk.ask.table_question import QUARTER, asking_clause, core_name, document_words, plain_name, things_asked
+from refdesk.ask.table_view import AskedWords, CellPlan, Selection
+from refdesk.library import LibraryReader
+from refdesk.periods import TablePeriod, read_period, spoken_periods
+from refdesk.ports import Reader
+from refdesk.tables import touches
+from refdesk.terms import terms
+from refdesk.types import Document, Hit, Scope
+
+SHORTEST_NAME = 2  # letters of what names a row: no R&D
+MOST_SERIES = 8  # documents that a series of figures is from
+MOST_REPORTS = 4  # documents that are looked through
+FEW_DOCUMENTS = 2  # that are looked through where the question names none
+FEWEST_TABLES = 4  # of a document in which a figure is looked for by its name
+LAST_QUARTER = 4  # its report tells what the year was
+REPORTS_KEPT = 8
+LEAST = 0.2  # chance of a figure that is considered at all
+AGREES = 0.05  # chance from which on a figure is meant by both, and not only by the plan that gives its number
+PLANNED = 0.6  # of the chance of another plan, from which on the figure that is named is likelier
+MOST_FOUND = 8  # readings of a question that are looked at
+NO_NUMBER = 0.1  # chance that a number is asked for, below which none is shown: "what does it mean by billed business?"
+SAME = 0.02  # by which two numbers of one name may differ that are one figure: with and without minority interests
+ABSENT = 0.3  # what a chance is multiplied by where the reports lack a word of what is asked for
+BESIDE = 0.6  # what a chance is multiplied by for each word that is said beside the name of the row
+
+
+# --- what does a question ask for? ------------------------------------------------------------------------------------
+
+
+def asked_by_name(
+    text: str,
+    reports: Sequence[Report],
+    vectors: Vectors,
+    when: TablePeriod | None = None,
+    is_absent: Callable[[str], bool] = lambda _: False,
+) -> list[ItemCell]:
+    """The cells of what the question asks for, likeliest first; `when`: one of the times that it names.
+
+    `is_absent`: does a word stand nowhere in these documents? Beside words of a row it says that another thing is
+    meant: "revenue from the sale of cars" is no revenue.
+
+    All that it names may be one thing ("revenue" and "the cloud segment"), or one of it alone. What is said beside
+    that, and stands nowhere around the row, makes it less likely.
+    """
+    known = frozenset(stem for one in reports for stem in document_words(one.document, text))
+    clause = _without_place(asking_clause(text), reports, known)
+    things = [clause[start:end] for start, end in things_asked(clause, known)]
+    things = [thing for thing in things if not _NO_THING.fullmatch(thing)]
+    when = when or read_period(text)
+    at_end = bool(when.end and not when.months) or AT_END.search(text) is not None
+    of_quarter = QUARTER.search(text) is not None and not when.end
+    stems = frozenset(stem for thing in things for stem in terms(thing)) - known - WHOLE
+    held = frozenset(stem for report in reports for item in report.items for stem in item.stems)
+    names = _names(clause, known, vectors)
+    strays = _strays(names, reports)
+    names &= held
+    absent = frozenset(stem for stem in stems - held if is_absent(stem))
+    counted = frozenset(stem for thing in things if _COUNTED.match(thing) for stem in terms(thing))
+    called = frozenset(
+        stem for report in reports for item in report.items for stem in item.stems if len(item.stems) < 2
+    )
+    is_told = any(stems <= item.stems | item.around for report in reports for item in report.items)
+    needed = names | (stems & called if is_told else frozenset())  # "gaming revenue" is not all revenue
+    best: list[ItemCell] = []
+    for thing in dict.fromkeys((" ".join(_apart(things)), *things)):
+        own = frozenset(terms(thing))
+        beside = stems - own
+        if not absent <= own:
+            continue
+
+        def may_be(item: LineItem, own: Set[str] = own) -> bool:
+            held = item.held
+            is_counted = not counted or not counted.isdisjoint(item.stems | item.around)
+            return needed <= held and (not absent or own.isdisjoint(item.stems)) and is_counted
+
+        found = [
+            replace(
+                one,
+                chance=one.chance
+                * BESIDE ** (_strange(one.item, beside) + 2 * _strange(one.item, own & called) + 2 * len(strays)),
+            )
+            for one in ranked(Wanted(thing, when, at_end, of_quarter), reports, vectors, may_be)
+            if not (counted and one.cell.unit)  # how many they are is no money and no percentage
+        ][:MOST_FOUND]
+        if found and (not best or max(one.chance for one in found) > best[0].chance):
+            best = sorted(found, key=lambda one: -one.chance)
+    return best
+
+
+def _names(clause: str, known: Set[str], vectors: Vectors) -> frozenset[str]:
+    """Stems of what it writes with a capital, beside the names of the documents, times, and short forms of rows."""
+    for start, end in sorted(spoken_periods(clause), reverse=True):
+        clause = f"{clause[:start]} {clause[end:]}"
+    said = [word for word in clause.split()[1:] if any(map(str.isupper, word)) and vectors.spelled(word) == word]
+    return frozenset(stem for stem in terms(" ".join(said)) if len(stem) > SHORTEST_NAME) - known - WHOLE
+
+
+def _strays(names: Set[str], reports: Sequence[Report]) -> frozenset[str]:
+    """Those that no row and nothing around one has: "Azure revenue" is not the revenue, though the text knows Azure."""
+    held = frozenset(stem for report in reports for item in report.items for stem in (*item.stems, *item.around))
+    return frozenset(names - held)
+
+
+def _strange(item: LineItem, said: Set[str]) -> int:
+    """How many of these words neither the row nor what stands around it has."""
+    return len(said - item.held - WHOLE)
+
+
+def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> str:
+    """ "The debt on the balance sheet" is the debt: what tables are headed by, and no row, says where it stands."""
+    # A page number behind a name, as a table of contents has it, makes no row.
+    rows = {item.stems for report in reports for item in report.items if any(cell.period for cell in item.cells)}
+    for start, end in reversed(things_asked(clause, known)):
+        before = _PLACED.search(clause[:start])
+        stems = frozenset(terms(clause[start:end]))
+        if (
+            before
+            and len(stems) > 1
+            and stems not in rows
+            and any(stems <= above for report in reports for above in report.captions)
+        ):
+            clause = f"{clause[: before.start()]}{clause[end:]}"
+    return clause
+
+
+_PLACED = re.compile(r" (?:in|on|from|within) (?:(?:the|its|their) )?$", re.IGNORECASE)
+_OWNER = re.compile(r"\b([A-Z][\w&.-]{0,40}(?: [A-Z][\w&.-]{0,40}){0,3})['’]s?\b")  # "Ortel's", "Ortel Works'"
+_GROWTH = re.compile(r"\bgrowth\b", re.IGNORECASE)
+_HOW_MANY = re.compile(r"^how many\b", re.IGNORECASE)
+_COUNTED = re.compile(r"many ", re.IGNORECASE)  # "how many warehouses" is no number of anything else
+_NO_THING = re.compile(r"(?:much|many)|\d+-?\w{1,2}", re.IGNORECASE)  # "how much", "10-Q"
+
+
+def _apart(things: Sequence[str]) -> list[str]:
+    """Those that are no part of another one."""
+    return [one for one in things if not any(one != other and one in other for other in things)]
+
+
+def plan_of(found: ItemCell) -> TablePlan | None:
+    """The cell as a plan over its table; None where no question can be put to that."""
+    table, grid = found.item.table, table_of(found.item.table)
+    if not grid.views:
+        return None
+    row, column = found.item.row, found.cell.column
+    chosen = Selection((row,), "equal", 0, 1.0, 0)
+    plan = CellPlan(False, "value", (chosen,), column, 0, 0.0, "number", ((row, column),), (found.cell.text,))
+    candidate = FoundTable(table, found.document, 1.0)
+    nothing = np.zeros(0, np.float32)
+    asked = AskedWords(found.item.name)
+    return TablePlan(candidate, grid, asked, plan, nothing, chance=found.chance, asked_months=found.asked_months)
+
+
+# --- where are they looked for? ---------------------------------------------------------------------------------------
+
+
+def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, are_all: bool = False) -> list[Report]:
+    """The documents that the question means, as far as they have several tables; where no time is named, the newest
+    ones, unless all are asked for.
+
+    Of the documents that were preferred, those that hold most of the names in the question: "10-Q" is a name that
+    reports of other companies have too.
+    """
+    documents = {hit.document.id: hit.document for hit in (*retrieved.hits, *retrieved.considered)}
+    preferred = [documents[one] for one in retrieved.preferred_documents if one in documents]
+    wanted = preferred or list(documents.values())
+    names = question_words(asking_clause(text)).sentence.names
+    held = [len(names & document_words(one, text)) for one in wanted]
+    most = max(held, default=0)
+    if not preferred and not most and len(wanted) > FEW_DOCUMENTS:
+        return []
+    wanted = [one for one, count in zip(wanted, held, strict=True) if count == most]
+    times = [read_period(when) for when in named_times(text)]
+    if times and all(when.length == 12 and not when.end for when in times):  # reports of years say what a year was
+        wanted = [one for one in wanted if report_period(one).quarter in (0, LAST_QUARTER)] or wanted
+    if len(times) == 1 and times[0].quarter:
+        own = [one for one in wanted if report_period(one).quarter and report_period(one).is_of(times[0])]
+        wanted = own or wanted
+    if not are_all and not times:
+        newest = max((_age(one) for one in wanted), default=(0, 0))
+        wanted = [one for one in wanted if _age(one) == newest]
+    return [
+        found
+        for one in wanted[: MOST_SERIES if are_all else MOST_REPORTS]
+        if len((found := report_of(one, library)).tables) >= FEWEST_TABLES
+    ]
+
+
+def _age(document: Document) -> tuple[int, int]:
+    period = report_period(document)
+    return period.year, period.quarter
+
+
+_reports: OrderedDict[tuple[str, str], Report] = OrderedDict()
+_using_reports = threading.Lock()
+
+
+def report_of(document: Document, library: LibraryReader) -> Report:
+    """Kept for the next question, with the vectors of its rows."""
+    tables = library.document_tables(document.id)
+    key = document.id, ",".join(str(table.id) for table in tables)
+    with _using_reports:
+        if key in _reports:
+            _reports.move_to_end(key)
+            return _reports[key]
+    made = Report(document, tables)
+    with _using_reports:
+        _reports[key] = made
+        while len(_reports) > REPORTS_KEPT:
+            _reports.popitem(last=False)
+    return made
+
+
+def with_named_figures(
+    query: Query, retrieved: Retrieved, tables: TablesRead, library: LibraryReader, reader: Reader, may_rename: bool
+) -> tuple[TablesRead, Retrieved]:
+    """The figure that the question names, where it is likelier than the best plan over the tables that were found.
+
+    Where both give the same number, it is likelier than either says. `may_rename`: the row may be called otherwise.
+    """
+    text = asking_part(query.fullest)
+    vectors = vectors_of(reader)
+    if vectors is None or len(named_times(text)) > 1 or query.number < NO_NUMBER or asks_which(text):
+        return tables, retrieved
+    reports = named_reports(text, retrieved, library)
+    if not reports or _is_of_others(text, reports):
+        return tables, retrieved
+    is_absent = absence(text, reports, library, reader)
+    tables = _doubted(text, tables, reports, vectors, is_absent)
+    found = asked_by_name(text, reports, vectors, None, is_absent)
+    if _GROWTH.search(asking_clause(text)):  # an amount is no growth of it; that may be computed
+        found = [one for one in found if one.cell.unit == "%"]
+    if not may_rename:
+        said = frozenset(terms(text))
+        found = [one for one in found if one.item.stems - WHOLE <= said]
+    plan = tables.best
+    given = {_value_of(one): one.chance for one in (plan, plan.other if plan else None) if one is not None}
+    joint = [
+        replace(one, chance=1.0 - (1.0 - one.chance) * (1.0 - given.get(one.value, 0.0)))
+        if one.chance >= AGREES and not one.is_part
+        else one
+        for one in found
+    ]
+    joint.sort(key=lambda one: -one.chance)
+    plans = [made for one in joint[:2] if (made := plan_of(one)) is not None]
+    if not plans or plans[0].chance < LEAST:
+        return tables, retrieved
+    best = plans[0]
+    parts = {one.value for one in found if one.is_part}  # a plan that reads one of these has not seen the whole
+    if plan is not None and _value_of(plan) != _value_of(best) and _value_of(plan) not in parts:
+        is_computed = plan.plan.kind == "computed" and plan.chance >= SHOWN > best.chance
+        if is_computed or best.chance < PLANNED * plan.chance:
+            return tables, retrieved
+    chance = min(best.chance, SUREST_AMONG_MANY)
+    other = plans[1] if len(plans) > 1 and plans[1].chance >= NEARLY * chance else None
+    chosen = replace(best, chance=chance, other=other)
+    is_likely = chance >= INSTEAD
+    held = with_hits([one for one in (chosen, other) if one is not None], retrieved, library)
+    return TablesRead(chosen, chance >= SHOWN, tables.candidates, is_likely), held
+
+
+def _doubted(
+    text: str, tables: TablesRead, reports: Sequence[Report], vectors: Vectors, is_absent: Callable[[str], bool]
+) -> TablesRead:
+    """Less sure where the question names a thing that the reports, or their tables, never speak of: submarines.
+
+    And where an amount of money is to say how many there are of something, or how it has grown.
+    """
+    known = frozenset(stem for one in reports for stem in document_words(one.document, text))
+    clause = asking_clause(text)
+    things = frozenset(stem for start, end in things_asked(clause, known) for stem in terms(clause[start:end])) - known
+    strays = _strays(_names(clause, known, vectors), reports)
+    is_money = (
+        tables.best is not None
+        and tables.best.plan.operation == "value"
+        and (_HOW_MANY.search(clause) or _GROWTH.search(clause))
+        and reading(tables.best).unit not in ("", "%")
+    )
+    if tables.best is None or not (strays or is_money or any(map(is_absent, things - WHOLE))):
+        return tables
+    chance = tables.best.chance * ABSENT
+    return TablesRead(replace(tables.best, chance=chance), chance >= SHOWN, tables.candidates, chance >= INSTEAD)
+
+
+def _is_of_others(text: str, reports: Sequence[Report]) -> bool:
+    """Is it the figure of somebody whom these reports, though they may speak of him, are not of?"""
+    owners = _OWNER.findall(asking_clause(text))
+    known = frozenset(stem for report in reports for stem in document_words(report.document, text))
+    rows = frozenset(stem for report in reports for item in report.items for stem in (*item.stems, *item.around))
+    return any((own := frozenset(terms(name))) and own.isdisjoint(known | rows) for name in owners)
+
+
+def absence(text: str, reports: Sequence[Report], library: LibraryReader, reader: Reader) -> Callable[[str], bool]:
+    """Whether a stem of the question stands nowhere in these documents; short forms stand for what does."""
+    within = Scope(documents=tuple(report.document.id for report in reports))
+    short = frozenset(stem for word in text.split() if reader.spelled(word) != word for stem in terms(word))
+    return lambda stem: stem not in short and not library.holding([stem], within)
+
+
+def is_called(plan: TablePlan, what: str) -> bool:
+    """Has the row that is read this name, or another one of the same line item?"""
+    rows = [plan.grid.grid.rows[row] for row, _ in plan.plan.cells] if not plan.plan.turned else []
+    names = [what, *other_names(what)]
+    called = [frozenset(terms(core_name(plain_name(path[-1])))) - WHOLE for path in rows if path]
+    return bool(called) and all(own in [frozenset(terms(name)) - WHOLE for name in names] for own in called)
+
+
+def says_ratio(plan: TablePlan, ratio: str, *, in_percent: bool) -> bool:
+    """Do the names of the row, its sections and the column, or the text above, say every word of it?
+
+    `in_percent`: it is asked for so, and an amount is none.
+    """
+    if in_percent and reading(plan).unit != "%":
+        return False
+    grid, places = plan.grid.grid, [(c - 1, r + 1) if plan.plan.turned else (r, c) for r, c in plan.plan.cells[:1]]
+    paths = [part for row, column in places for part in (*grid.rows[max(row, 0)], *grid.columns[column])]
+    said = frozenset(terms(" ".join((*paths, plan.candidate.table.caption))))
+    return frozenset(terms(ratio)) <= said
+
+
+def line_item(what: str, when: str, reports: Sequence[Report], reader: Reader) -> TablePlan | None:
+    """The likeliest cell of a figure that is called so, at a time in words."""
+    vectors = vectors_of(reader)
+    if vectors is None:
+        return None
+    at_end = AT_END.search(f"at {when}") is not None
+    every = ranked(Wanted(what, read_period(when), at_end), reports, vectors)
+    if not every:
+        return None
+    best = every[0]
+    alike = [one for one in every if one.item.stems == best.item.stems and abs(one.value / best.value - 1) <= SAME]
+    return plan_of(replace(best, chance=sum(one.chance for one in alike))) if best.value else plan_of(best)
+
+
+def _value_of(plan: TablePlan) -> float | None:
+    """Of a plan that reads one number, as `ItemCell.value` is."""
+    what = reading(plan)
+    if plan.plan.operation != "value" or what.number is None:
+        return None
+    return round(abs(what.number) * SCALES.get(what.scale, 1.0), 4)
+
+
+def with_hits(plans: Sequence[TablePlan], retrieved: Retrieved, library: LibraryReader) -> Retrieved:
+    """With a part of each table that is read, so that it can be cited."""
+    added: list[Hit] = []
+    for plan in plans:
+        table = plan.candidate.table
+        if any(touches(hit.chunk, table) for hit in (*retrieved.hits, *retrieved.considered, *added)):
+            continue
+        chunks = [chunk for chunk in library.document_chunks(table.document_id) if touches(chunk, table)]
+        added += [Hit(chunk, plan.candidate.document, 0.0, 0.0, 0.0) for chunk in chunks]
+    return replace(retrieved, considered=(*retrieved.considered, *added)) if added else retrieved
