@@ -101,6 +101,7 @@ def test_a_line_item_is_found_by_any_of_its_names(desk: Refdesk, question: str, 
         ("What is the sum of Ortel's net sales in 2021 and 2022?", ["17,000"]),
         ("How did Ortel's winches operating income change from 2021 to 2022?", ["720 - 610"]),
         ("What was Ortel's net sales growth in 2022?", ["12.5%", "(9,000 - 8,000) / 8,000"]),
+        ("By what percentage did Ortel's net sales increase in 2022?", ["12.5%", "(9,000 - 8,000) / 8,000"]),
         ("Was there any drop in Ortel's total debt between 2021 and 2022?", ["4,250 - 4,420"]),
         (
             "How did Ortel's US sales growth compare to its international sales growth in 2022?",
@@ -157,3 +158,38 @@ def test_ratios_that_have_two_formulas() -> None:
     assert len(formulas_in("Is Ortel capital intensive based on 2022 data?")) == 2
     both = formulas_in("Was the current ratio better in 2022 than in 2021?", ("2021", "2022"))
     assert [formula.name for formula in both] == ["current ratio, 2021", "current ratio, 2022"]
+
+
+def test_a_figure_is_no_share_of_itself(desk: Refdesk) -> None:
+    answer = asked(desk, "What share of Ortel's net sales came from outside the continent in 2022?")
+    assert "100.00%" not in answer.content
+
+
+QUARTER = """<html><head><title>{title}</title></head><body><h1>{title}</h1>
+<h2>Statements of income</h2><p>(In millions) Three months ended</p>
+<table><tr><th></th><th>{now}</th><th>{before}</th></tr>
+<tr><td>Revenue</td><td>$ {revenue}</td><td>$ 5,931</td></tr>
+<tr><td>Cost of revenue</td><td>4,720</td><td>2,754</td></tr></table>
+<h2>Markets</h2><p>Revenue by market: (In millions) Three months ended</p>
+<table><tr><th></th><th>{now}</th><th>{before}</th></tr>
+<tr><td>Data Center</td><td>$ {center}</td><td>$ 3,833</td></tr>
+<tr><td>Gaming</td><td>2,856</td><td>1,574</td></tr></table>
+<h2>Balance sheets</h2><table><tr><th></th><th>{now}</th></tr>
+<tr><td>Total assets</td><td>$ 54,148</td></tr><tr><td>Inventories</td><td>4,779</td></tr></table>
+<h2>Cash flows</h2><table><tr><th></th><th>{now}</th></tr><tr><td>Net income</td><td>$ 9,243</td></tr></table>
+</body></html>"""
+
+
+def test_a_part_is_not_the_whole(tmp_path: Path) -> None:
+    """Revenue of the data center is not all revenue, and the quarter is that of the report."""
+    for name, title, now, before, revenue, center in (
+        ("2023 Q3 VLTX", "Veltrix Corporation", "September 30, 2023", "September 30, 2022", "18,120", "14,514"),
+        ("2023 Q2 VLTX", "Veltrix Corporation", "June 30, 2023", "June 30, 2022", "13,507", "10,323"),
+        ("2023 Q1 VLTX", "Veltrix Corporation", "March 31, 2023", "March 31, 2022", "7,192", "4,284"),
+    ):
+        page = QUARTER.format(title=title, now=now, before=before, revenue=revenue, center=center)
+        (tmp_path / f"{name}.html").write_text(page, encoding="utf-8")
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add(*sorted(tmp_path.glob("*.html")))
+        answer = asked(desk, "What was Veltrix's data center revenue in the third quarter of 2023?")
+        assert "14,514" in answer.content.split("\n")[0], answer.content

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from refdesk.answer import Query, Retrieved
-from refdesk.ask.formula_text import names_ratio
+from refdesk.ask.formula_text import asks_for_growth, names_ratio, without_growth
 from refdesk.ask.line_items import ItemCell, Report, named_times, vectors_of, when_of
 from refdesk.ask.named_figures import absence, asked_by_name, named_reports, plan_of, with_hits
 from refdesk.ask.plan_choice import TablePlan
@@ -27,7 +27,6 @@ _OF_CHANGE = re.compile(  # how it is told
     r"|\b(?:any )?(?:change|drop|rise|fall|increase|decrease|decline|growth) (?:in|of) (?:the )?",
     re.IGNORECASE,
 )
-_GROWTH = re.compile(r"\b(?:growth(?: rate)?|grow|grew|grown)\b", re.IGNORECASE)
 _HAS_BECOME = re.compile(r"^how (?:has|have)\b", re.IGNORECASE)
 
 
@@ -61,11 +60,11 @@ def grown_figures(
 ) -> tuple[ItemCell, ItemCell] | None:
     """The figure whose growth in one time is asked for, in that time and in the same one a year before."""
     times, vectors = named_times(text), vectors_of(reader)
-    if len(times) != 1 or vectors is None or not _GROWTH.search(text):
+    if len(times) != 1 or vectors is None or not asks_for_growth(text):
         return None
     year = read_period(times[0]).year
     before = read_period(times[0].replace(str(year), str(year - 1)))
-    reports, plain = named_reports(text, retrieved, library), _GROWTH.sub("", _OF_CHANGE.sub("", text))
+    reports, plain = named_reports(text, retrieved, library), _OF_CHANGE.sub("", without_growth(text))
     if not reports or before.year != year - 1:
         return None
     absent = absence(text, reports, library, reader)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from refdesk.periods import read_period, spoken_periods
-from refdesk.text import asset_lines
+from refdesk.text import asset_lines, word_set
 
 MOST_FIGURES = 12  # of a formula
 BEFORE_NAMES, BEFORE_DEFINED = frozenset(("the", "and", "where", "if")), frozenset(("is", "are", "being"))
@@ -42,6 +42,11 @@ _YEARS = re.compile(
 _AVERAGE = re.compile(r"\b(?:\w+[ -]year )?average (?:of )?(?:the )?(?P<what>[^?]+)", re.IGNORECASE)
 _FOR_WHOM = re.compile(r" (?:for|of|at|by) (?:the )?[A-Z][\w&.'’-]*(?: [A-Z0-9][\w&.'’-]*)*\s*$")
 PERCENT = re.compile(r"%|\bper ?cent", re.IGNORECASE)
+_GROWTH = re.compile(r"\b(?:growth(?: rate)?|grow|grew|grown)\b", re.IGNORECASE)
+_MOVES = re.compile(
+    rf"\b(?:{'|'.join(sorted(word_set('words', 'rise') | word_set('words', 'fall')))})\b", re.IGNORECASE
+)
+_BY_HOW_MUCH = re.compile(r"\bby (?:what|how many|how much) (?:%|per ?cent\w*)", re.IGNORECASE)
 _PLACES = re.compile(r"\b(?P<count>one|two|three|four|\d) decimal", re.IGNORECASE)
 # "What share of Ortel's net sales came from winches?", "what percentage of revenue is due to services?"
 _PART = re.compile(
@@ -54,6 +59,24 @@ _WHOSE = re.compile(r"^.*['’]s? |\b(?:in|for|during|of|at|by)(?: the)?\s*$")
 _COUNTS = {"one": 1, "two": 2, "three": 3, "four": 4}
 _WORD = re.compile(r"[\w&-]+")
 _YEAR = re.compile(r"(?:19|20)\d\d")
+
+
+def asks_for_growth(question: str) -> bool:
+    """Is the growth of something asked for, which no amount of it is? "By what percentage did fees rise in 2021?" """
+    return _GROWTH.search(question) is not None or (
+        PERCENT.search(question) is not None and _MOVES.search(question) is not None
+    )
+
+
+def without_growth(question: str) -> str:
+    """What is left is what has grown, and when.
+
+    >>> without_growth("By what percentage did fees increase in 2021?")
+    'What was fees in 2021?'
+    """
+    plain = _BY_HOW_MUCH.sub("", question)
+    what = _MOVES.sub("", _GROWTH.sub("", plain))
+    return " ".join((re.sub(r"^\s*did\b", "What was", what) if plain != question else what).split())
 
 
 @dataclass(frozen=True, slots=True)

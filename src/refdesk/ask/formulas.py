@@ -211,6 +211,8 @@ def formula_answer(
         if any(not asked.may_lack for asked in missing.intersection(root.figures())):
             continue
         formula = replace(formula, root=root.without(missing))
+        if _is_of_itself(formula.root, known):
+            continue
         try:
             computed.append(Computed(formula, formula.root.value(_values(known))))
         except ZeroDivisionError:
@@ -221,6 +223,12 @@ def formula_answer(
         computed.append(Computed(Formula(f"{asked.what}, {asked.when}", root), root.value(_values(known))))
     used = {asked for own in computed for asked in own.formula.root.figures()}
     return _told(answer, plan, retrieved, computed, {asked: known[asked] for asked in known if asked in used}, library)
+
+
+def _is_of_itself(root: Node, known: Mapping[AskedFigure, LookedUp]) -> bool:
+    """Are two figures that go by other names one number? Then the row of one of them was not found."""
+    values = [known[asked].value for asked in set(root.figures()) if asked in known]
+    return root.sign == "/" and len(values) == 2 and values[0] == values[1]
 
 
 def _values(known: Mapping[AskedFigure, LookedUp]) -> dict[AskedFigure, float]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from refdesk.answer import Query, Retrieved
 from refdesk.ask.figures import SCALES
+from refdesk.ask.formula_text import asks_for_growth
 from refdesk.ask.line_items import (
     WHOLE,
     ItemCell,
@@ -37,7 +38,7 @@ from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, read_period, spoken_periods
 from refdesk.ports import Reader
 from refdesk.tables import touches
-from refdesk.terms import terms
+from refdesk.terms import EXTENSION, terms, words
 from refdesk.types import Document, Hit, Scope
 
 SHORTEST_NAME = 2  # letters of what names a row: no R&D
@@ -89,8 +90,12 @@ def asked_by_name(
     names &= held
     absent = frozenset(stem for stem in stems - held if is_absent(stem))
     counted = frozenset(stem for thing in things if _COUNTED.match(thing) for stem in terms(thing))
-    called = frozenset(
-        stem for report in reports for item in report.items for stem in item.stems if len(item.stems) < 2
+    called = frozenset(  # words that a row alone is called, or all of its words: "Gaming", "Data Center"
+        stem
+        for report in reports
+        for item in report.items
+        if len(item.stems) < 2 or item.stems <= stems
+        for stem in item.stems
     )
     is_told = any(stems <= item.stems | item.around for report in reports for item in report.items)
     needed = names | (stems & called if is_told else frozenset())  # "gaming revenue" is not all revenue
@@ -158,7 +163,6 @@ def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> s
 
 _PLACED = re.compile(r" (?:in|on|from|within) (?:(?:the|its|their) )?$", re.IGNORECASE)
 _OWNER = re.compile(r"\b([A-Z][\w&.-]{0,40}(?: [A-Z][\w&.-]{0,40}){0,3})['’]s?\b")  # "Ortel's", "Ortel Works'"
-_GROWTH = re.compile(r"\bgrowth\b", re.IGNORECASE)
 _HOW_MANY = re.compile(r"^how many\b", re.IGNORECASE)
 _COUNTED = re.compile(r"many ", re.IGNORECASE)  # "how many warehouses" is no number of anything else
 _NO_THING = re.compile(r"(?:much|many)|\d+-?\w{1,2}", re.IGNORECASE)  # "how much", "10-Q"
@@ -197,7 +201,10 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, ar
     preferred = [documents[one] for one in retrieved.preferred_documents if one in documents]
     wanted = preferred or list(documents.values())
     names = question_words(asking_clause(text)).sentence.names
-    held = [len(names & document_words(one, text)) for one in wanted]
+    by_series: dict[frozenset[str], int] = {}
+    for one in wanted:  # of reports of one name, "2023 Q1 ORT" and "2023 Q3 ORT", one may have the company in its title
+        by_series[_series(one)] = max(by_series.get(_series(one), 0), len(names & document_words(one, text)))
+    held = [by_series[_series(one)] for one in wanted]
     most = max(held, default=0)
     if not preferred and not most and len(wanted) > FEW_DOCUMENTS:
         return []
@@ -216,6 +223,11 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, ar
         for one in wanted[: MOST_SERIES if are_all else MOST_REPORTS]
         if len((found := report_of(one, library)).tables) >= FEWEST_TABLES
     ]
+
+
+def _series(document: Document) -> frozenset[str]:
+    """The words of its name without numbers, quarters and the like."""
+    return frozenset(word for word in words(EXTENSION.sub("", document.name).replace("_", " ")) if word.isalpha())
 
 
 def _age(document: Document) -> tuple[int, int]:
@@ -260,7 +272,7 @@ def with_named_figures(
     is_absent = absence(text, reports, library, reader)
     tables = _doubted(text, tables, reports, vectors, is_absent)
     found = asked_by_name(text, reports, vectors, None, is_absent)
-    if _GROWTH.search(asking_clause(text)):  # an amount is no growth of it; that may be computed
+    if asks_for_growth(asking_clause(text)):  # an amount is no growth of it; that may be computed
         found = [one for one in found if one.cell.unit == "%"]
     if not may_rename:
         said = frozenset(terms(text))
@@ -296,7 +308,8 @@ def _doubted(
 ) -> TablesRead:
     """Less sure where the question names a thing that the reports, or their tables, never speak of: submarines.
 
-    And where an amount of money is to say how many there are of something, or how it has grown.
+    And where an amount of money is to say how many there are of something, or how it has grown; and where it is not of
+    a row that the question calls by its name: "data center revenue" is not all revenue.
     """
     known = frozenset(stem for one in reports for stem in document_words(one.document, text))
     clause = asking_clause(text)
@@ -305,13 +318,26 @@ def _doubted(
     is_money = (
         tables.best is not None
         and tables.best.plan.operation == "value"
-        and (_HOW_MANY.search(clause) or _GROWTH.search(clause))
+        and (_HOW_MANY.search(clause) or asks_for_growth(clause))
         and reading(tables.best).unit not in ("", "%")
     )
-    if tables.best is None or not (strays or is_money or any(map(is_absent, things - WHOLE))):
+    passed_over = tables.best is not None and _passes_over(tables.best, things, reports)
+    if tables.best is None or not (strays or is_money or passed_over or any(map(is_absent, things - WHOLE))):
         return tables
     chance = tables.best.chance * ABSENT
     return TablesRead(replace(tables.best, chance=chance), chance >= SHOWN, tables.candidates, chance >= INSTEAD)
+
+
+def _passes_over(plan: TablePlan, things: Set[str], reports: Sequence[Report]) -> bool:
+    """Has the question a row's name of several words, of which neither the row that is read nor its table has any?"""
+    if plan.plan.turned or plan.plan.operation != "value":
+        return False
+    table, grid = plan.candidate.table, plan.grid.grid
+    texts = [table.caption, *(part for head in table.heads for part in head.path)]
+    texts += [part for row, _ in plan.plan.cells for part in grid.rows[row]]
+    held = frozenset(terms(" ".join(texts)))
+    names = {item.stems for report in reports for item in report.items if len(item.stems) > 1 and item.stems <= things}
+    return any(held.isdisjoint(name) for name in names)
 
 
 def _is_of_others(text: str, reports: Sequence[Report]) -> bool:
