@@ -74,7 +74,7 @@ def test_the_way_of_documents(page: Page, server: Server) -> None:
     expect(page.get_by_role("button", name="notes 1")).to_have_count(0)  # inside a folder that is shut
     page.get_by_role("button", name="harbour 1").click()
     page.get_by_role("button", name="notes 1").click()
-    expect(page.locator(".drop")).to_contain_text("they go into harbour/notes")
+    expect(page.locator(".drop")).to_contain_text("to add them to harbour/notes")
     expect(page.locator(".doc")).to_have_count(1)
     expect(page.locator(".doc-name")).to_have_text("third.md")
 
@@ -95,7 +95,7 @@ def test_several_at_once_and_whole_folders(browser: Browser, tmp_path: Path) -> 
         desk.add_texts([(f"note {number}", f"The harbour has {number} cranes.") for number in range(5)])
         with serving(desk) as server, tab(browser, f"{server.url}/#/documents") as page:
             for name in ("note 1", "note 2"):
-                page.get_by_label(f"Choose {name}").check()
+                page.get_by_label(f"Select {name}").check()
             bar = page.get_by_role("group", name="Selected documents")
             expect(bar).to_contain_text("2 documents selected")
             bar.get_by_role("button", name="Move").click()
@@ -118,12 +118,12 @@ def test_several_at_once_and_whole_folders(browser: Browser, tmp_path: Path) -> 
             expect(page.locator(".doc")).to_have_count(2)
             assert {one.collection for one in desk.documents()} == {"default", "port/2024"}
             page.get_by_role("button", name="Delete the collection port").click()
-            expect(page.get_by_role("dialog")).to_contain_text("2 documents in it can no longer be searched")
+            expect(page.get_by_role("dialog")).to_contain_text("2 documents will no longer be searchable")
             page.get_by_role("button", name="Delete", exact=True).click()
             expect(page.locator(".doc")).to_have_count(3)
 
             for number in (0, 3):
-                page.get_by_label(f"Choose note {number}").check()
+                page.get_by_label(f"Select note {number}").check()
             bar.get_by_role("button", name="Delete").click()
             page.get_by_role("dialog").get_by_role("button", name="Delete").click()
             expect(page.locator(".doc")).to_have_count(1)
@@ -240,7 +240,7 @@ def test_many_files_stay_in_their_frame(browser: Browser, tmp_path: Path) -> Non
         expect(page.locator(".uploads-head")).to_be_hidden()
         page.get_by_role("button", name="Show more (12)").click()
         expect(page.locator(".doc")).to_have_count(62)
-        page.locator(".upload").get_by_role("button", name="Take empty.txt off this list").click()
+        page.locator(".upload").get_by_role("button", name="Remove empty.txt from the list").click()
         expect(page.locator(".upload[data-status=failed]")).to_have_count(0)
 
 

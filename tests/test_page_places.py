@@ -54,12 +54,12 @@ def test_files_go_where_they_were_dropped(page: Page, desk: Refdesk) -> None:
     """Also those that are sent when another folder is open already."""
     held: list[Route] = []
     folder(page, "ferries")
-    expect(page.locator(".drop")).to_contain_text("they go into ferries")
+    expect(page.locator(".drop")).to_contain_text("to add them to ferries")
     page.route("**/api/documents", lambda route: route.continue_() if held else held.append(route))
     page.get_by_label("Choose files").set_input_files(FILES)  # type: ignore[arg-type]
     expect(page.locator(".upload")).to_have_count(3)
     folder(page, "harbour")
-    expect(page.locator(".drop")).to_contain_text("they go into harbour")
+    expect(page.locator(".drop")).to_contain_text("to add them to harbour")
     held[0].continue_()
     folder(page, "Everything")
     expect(page.locator(".doc[data-status=ready]")).to_have_count(5)
@@ -67,7 +67,7 @@ def test_files_go_where_they_were_dropped(page: Page, desk: Refdesk) -> None:
 
 
 def test_a_new_collection_begins_with_its_first_file(page: Page, desk: Refdesk) -> None:
-    expect(page.locator(".drop")).to_contain_text("they go into default")
+    expect(page.locator(".drop")).to_contain_text("to add them to default")
     page.get_by_role("button", name="New collection").click()
     page.get_by_label("Name or path").fill("harbour/2025")
     page.get_by_role("button", name="Save").click()
@@ -88,7 +88,7 @@ def test_an_editor_begins_in_a_collection_of_his_own(browser: Browser, tmp_path:
             expect(page.get_by_role("button", name="Add the example documents")).to_have_count(0)
             expect(page.locator(".offer")).to_have_count(0)  # they would be refused, too
             page.get_by_role("link", name="Add your own").click()
-            expect(page.locator(".drop")).to_contain_text("they go into berths")
+            expect(page.locator(".drop")).to_contain_text("to add them to berths")
             page.get_by_label("Choose files").set_input_files(FILES[:1])  # type: ignore[arg-type]
             expect(page.locator(".doc[data-status=ready]")).to_have_count(1)
             assert places(desk) == {"note-0.txt": "berths"}
@@ -153,7 +153,7 @@ def test_what_is_chosen_and_shown_stays_when_a_file_is_ready(page: Page, desk: R
 def test_the_viewer_goes_along(page: Page, desk: Refdesk) -> None:
     """A document that is moved is shown where it is now, one that is deleted no longer."""
     for name in ("crane.txt", "ferry.txt"):
-        page.get_by_label(f"Choose {name}").check()
+        page.get_by_label(f"Select {name}").check()
     page.get_by_role("button", name="crane.txt", exact=True).click()
     expect(page.locator(".viewer-bar")).to_contain_text("harbour")
     bar = page.get_by_role("group", name="Selected documents")

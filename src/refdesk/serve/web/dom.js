@@ -109,11 +109,11 @@ export async function askText(title, label, value, yes, more = {}) {
   return ask(title, h("label.stack", label, box), yes, { read: () => box.value.trim() });
 }
 
-export const needsPassword = (reason) => /needs a password|password does not open/i.test(reason || "");
+export const needsPassword = (reason) => /needs a password|password (does not open|is wrong)/i.test(reason || "");
 
 /** Why a file failed, as a sentence of this page: the command line's options are of no use here. */
 export function whyOf(reason = "") {
-  const text = reason.replace(/; give it with --password.*/, "").trim().replace(/[.;]$/, "");
+  const text = reason.replace(/; (give it with|use) --password.*/, "").trim().replace(/[.;]$/, "");
   return text && `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
