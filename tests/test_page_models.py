@@ -52,7 +52,7 @@ def fill(page: Page, model: WireServer, key: str, name: str) -> None:
 def test_a_model_is_connected_at_the_top_of_the_settings(browser: Browser, server: Server, model: WireServer) -> None:
     with tab(browser, f"{server.url}/#/settings", allowed=("400", "502")) as page:
         panel = page.locator("#g-model")
-        expect(panel).to_contain_text("No model is connected.")
+        expect(panel).to_contain_text("No model is connected")
         assert edges(page, "#g-model")[0]["top"] < edges(page, ".presets")[0]["top"]
         fill(page, model, "sk-wrong", "test-model")
         panel.get_by_role("button", name="Save").click()

@@ -97,7 +97,7 @@ def test_a_model_is_picked_and_a_picture_goes_with_the_question(
         expect(page.get_by_label("Mode", exact=True).locator("option").last).to_have_text("Without documents")
         given = {"name": "a.png", "mimeType": "image/png", "buffer": png()}
         page.locator("input[type=file]").set_input_files([given, given])
-        expect(page.get_by_role("img", name="Picture 2")).to_be_visible()
+        expect(page.get_by_role("img", name="Image 2")).to_be_visible()
         page.get_by_role("button", name="Remove image 2").click()
         ask(page, "How heavy is this?")
         expect(page.locator(".turn .pictures img")).to_have_count(1)

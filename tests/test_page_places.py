@@ -141,13 +141,13 @@ def test_what_is_chosen_and_shown_stays_when_a_file_is_ready(page: Page, desk: R
     desk.add_texts([(f"text {number:02}", f"Berth {number} is free.") for number in range(60)])
     page.reload()
     page.get_by_role("button", name="Show more (12)").click()
-    page.get_by_label("Choose text 58").check()
-    page.get_by_label("Choose text 03").check()
+    page.get_by_label("Select text 58").check()
+    page.get_by_label("Select text 03").check()
     page.get_by_label("Choose files").set_input_files(FILES[:1])  # type: ignore[arg-type]
     expect(page.get_by_role("button", name="note-0.txt", exact=True)).to_be_visible()
     expect(page.locator(".doc")).to_have_count(63)
     expect(page.get_by_role("group", name="Selected documents")).to_contain_text("2 documents selected")
-    expect(page.get_by_label("Choose text 58")).to_be_checked()
+    expect(page.get_by_label("Select text 58")).to_be_checked()
 
 
 def test_the_viewer_goes_along(page: Page, desk: Refdesk) -> None:
