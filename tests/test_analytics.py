@@ -202,7 +202,7 @@ def test_what_is_counted_is_what_may_be_seen(records: Records, limits: dict[str,
 
 @pytest.mark.parametrize("days", [0, -1, 3651, 1.5, True, "7"])
 def test_days_that_are_none(records: Records, days: Any) -> None:
-    with pytest.raises(UsageError, match="analytics cover 1 to 3650 days"):
+    with pytest.raises(UsageError, match="analytics can cover 1 to 3650 days"):
         records.figures(days)
 
 

@@ -63,7 +63,7 @@ def test_a_documents_text_is_shown_to_the_letter(library: Path, arguments: list[
         (["show", NAME], [NAME, "a:x:b"]),
         (["ask", "What is the mooring code of the pilot boat?", "--trace"], [f"{NAME} ", "page 1"]),
         (["doctor"], ["library :x: [red] takes"]),
-        (["keys", "add", "anna :x: [red]"], ["The key of anna :x: [red], reader"]),
+        (["keys", "add", "anna :x: [red]"], ["Key for anna :x: [red], reader"]),
         (["keys", "list"], ["anna :x: [red]"]),
         (["ask", ":x: [red]?", "--document", "[red]:x:"], ["no document '[red]:x:'"]),
         (["move", NAME, "--to", "c:x:d"], [f"moved {NAME} to c:x:d"]),

@@ -264,7 +264,7 @@ def test_a_lost_index_is_made_again(tmp_path: Path, url: str) -> None:
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        ("mysql://root@localhost/refdesk", "cannot be kept in 'mysql'"),
+        ("mysql://root@localhost/refdesk", "'mysql' databases are not supported"),
         ("postgresql://localhost", "names no database"),
         ("not a valid address", "not a valid address"),
     ],

@@ -284,7 +284,8 @@ def plain_name(label: str) -> str:
 
 # What follows the name of a line item and means no other one: that it is spent, and whom it belongs to.
 _ENDING = re.compile(
-    r",? (?:expenses?|costs?)(?:,? net)?$|,? (?:attributable|available|applicable) to (?!non-?controlling\b).*holders?$"
+    r",? (?:expenses?|costs?)(?:,? net)?$"
+    r"|,? (?:attributable|available|applicable) to (?!non-?controlling\b).{0,60}holders?$"
     r"|,? (?:including|before allocation to) non-?controlling interests?$",
     re.IGNORECASE,
 )
