@@ -7,7 +7,7 @@ DEMO_LIBRARY ?= demo-library
 # A process more than two cores have, four at most: some of them wait. The tests of a file share what is dear to make, and
 # tests/conftest.py has the longest files begin.
 SIDE_BY_SIDE ?= -n $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4))) --dist loadfile --no-loadscope-reorder
-BENCHES := retrieval search postgres cpu pdf boxes columns tables cell-boxes sheet-figures embedding formats filings survey conflicts remembering uploads http page reliability
+BENCHES := retrieval search postgres cpu pdf adding-time boxes columns tables cell-boxes sheet-figures embedding formats filings survey conflicts remembering uploads http page reliability
 
 .PHONY: help demo test lint types unit again golden slow eval house size bench $(addprefix bench-,$(BENCHES)) lock clean
 
@@ -59,6 +59,8 @@ bench-cpu: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.cpu_speed
 bench-pdf: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.pdf_speed
+bench-adding-time: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.adding_time
 bench-boxes: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.boxes
 bench-tables: $(VENV)/.dev
