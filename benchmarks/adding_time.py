@@ -45,8 +45,8 @@ def environment(commit: str) -> tuple[Path, Path]:
         archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
         subprocess.run(["tar", "-x"], cwd=code, check=True, input=archive)
         subprocess.run([sys.executable, "-m", "venv", "--clear", code / ".venv"], check=True)
-        install = [python, "-m", "pip", "install", "-q", "--require-hashes", "-r", code / "requirements" / "run.lock"]
-        subprocess.run(install, check=True)
+        lock = str(code / "requirements" / "run.lock")
+        subprocess.run([str(python), "-m", "pip", "install", "-q", "--require-hashes", "-r", lock], check=True)
         (code / ".venv" / "done").touch()
     return python, code
 

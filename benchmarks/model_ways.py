@@ -11,7 +11,8 @@ reconcile  a verifier says what of the draft is not proved and a reconciler writ
 The model (1.5 billion parameters, that of `benchmarks.with_model`) is router, verifier and reconciler too. Where a way
 hands a part of its work to rules because the model is too small for it, the answer's notes and trace say so.
 
-right: the answer holds what `examples/questions.json` says, by its figures or by most of its words. cited: it cites the
+right: the answer holds what `examples/questions.json` says, by its figures or by most of its words, or is a refusal
+where no document says it. cited: it cites the
 document that proves it, or both where two disagree. proved: sentences with a marker and the verdict `supported`. Every
 answer is kept as soon as it is there and not asked for again; the order is one question in all ways, then the next.
 """
@@ -81,11 +82,13 @@ def holds(content: str, wanted: str) -> bool:
 
 
 def told(way: str, row: Mapping[str, Any], answer: Answer, seconds: float) -> Asked:
+    proving = {*(row.get("documents") or [row["document"]])} - {None}
+    is_said = answer.is_answered and row["answer"] is not None and holds(answer.content, row["answer"])
     return Asked(
         way=way,
         question=row["question"],
-        is_right=answer.is_answered and holds(answer.content, row["answer"]),
-        is_cited={one.document_name for one in answer.citations}.issuperset(row.get("documents") or [row["document"]]),
+        is_right=is_said if row["answer"] is not None else not answer.is_answered,
+        is_cited={citation.document_name for citation in answer.citations}.issuperset(proving),
         is_refused=not answer.is_answered,
         is_by_model=answer.model.startswith("gguf:"),
         sentences=len(answer.claims),

@@ -60,6 +60,7 @@ from refdesk.ask.table_answer import (
     series_answer,
     shown_figure,
     why_no_table,
+    with_parts,
 )
 from refdesk.ask.table_question import with_named_rows
 from refdesk.ask.understand import understand
@@ -168,7 +169,7 @@ async def answer_from(
     relevance = await run(trace, "judge", judge, query, retrieved)
     retrieved = await _with_more(question, query, plan, retrieved, desk, trace)
     tables, retrieved = await _from_tables(query, plan, retrieved, relevance, desk, trace)
-    tables = of_named_document(tables, query, retrieved)
+    tables = with_parts(of_named_document(tables, query, retrieved), query, retrieved)
     doubt = _doubted(question, relevance, retrieved, desk.settings, keeper)
     found = None
     if not _is_looked_at(question, plan, retrieved):
@@ -277,9 +278,12 @@ async def _without_reading(
         asked = (query, retrieved, desk.embedder)
         shown = partial(shown_figure, tables.best)  # with the unit of its column: "0.98 million EUR"
         is_read = await in_thread(is_fit_figure, shown, tables.best.chance, *asked)
-    is_part = tables.best and len(tables.best.plan.texts) == 1 and query.number < 0.5 and wanted(query) == "several"
+    asks_for_one = query.number >= 0.5 and tables.parts is None
+    is_part = tables.best and len(tables.best.plan.texts) == 1 and not asks_for_one and wanted(query) == "several"
     if tables.best and is_read and not is_part:  # "what were the sales" asks for one number, "which gauges" for several
         return await in_thread(figure_answer, answer, plan, retrieved, tables.best, desk.library)
+    if doubt == "missing" and tables.parts:
+        return await in_thread(figure_answer, answer, plan, retrieved, tables.parts, desk.library)
     return refuse(answer, plan, query, retrieved, relevance) if doubt == "missing" else None
 
 

@@ -300,7 +300,7 @@ def with_named_figures(
     chosen = replace(best, chance=chance, other=other)
     is_likely = chance >= INSTEAD
     held = with_hits([one for one in (chosen, other) if one is not None], retrieved, library)
-    return TablesRead(chosen, chance >= SHOWN, tables.candidates, is_likely), held
+    return tables._replace(best=chosen, is_sure=chance >= SHOWN, is_likely=is_likely), held
 
 
 def _doubted(
@@ -325,7 +325,8 @@ def _doubted(
     if tables.best is None or not (strays or is_money or passed_over or any(map(is_absent, things - WHOLE))):
         return tables
     chance = tables.best.chance * ABSENT
-    return TablesRead(replace(tables.best, chance=chance), chance >= SHOWN, tables.candidates, chance >= INSTEAD)
+    best = replace(tables.best, chance=chance)
+    return tables._replace(best=best, is_sure=chance >= SHOWN, is_likely=chance >= INSTEAD)
 
 
 def _passes_over(plan: TablePlan, things: Set[str], reports: Sequence[Report]) -> bool:

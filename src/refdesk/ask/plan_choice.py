@@ -90,6 +90,7 @@ class TablePlan:
     by: str = ""  # the model that chose its cells, where one did
     other: TablePlan | None = None  # nearly as likely, and gives something else
     asked_months: int = 0  # of the time that is asked for, where the figure is of a longer or shorter one
+    label: str = ""  # what it is called, where the plan in words does not say it
 
     @property
     def stated(self) -> str:

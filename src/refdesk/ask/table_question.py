@@ -201,7 +201,7 @@ FEW = 4  # tables
 MEANT = 0.5  # chance from which on a name that no document says is taken for the name of a row
 SAID = 0.5  # share of a row's words that the question says, from which on it is called by its name
 WHOLE = frozenset(("amount", "amounts", "total", "figure", "figures", "value", "values", "level", "levels"))
-_WHOLE_STEMS = frozenset(stem for word in WHOLE for stem in terms(word))
+WHOLE_STEMS = frozenset(stem for word in WHOLE for stem in terms(word))
 LONGEST_NAME = 90  # letters of a row's name
 _NAME_WORD = re.compile(r"\w(?:[\w&]|[-'’](?=\w))*")
 _ASIDE = re.compile(r"\([^()]*\)")
@@ -299,7 +299,7 @@ def core_name(name: str) -> str:
     ('Research and development', 'Net income')
     """
     core = _ENDING.sub("", name)
-    return core if len({*terms(core)} - _WHOLE_STEMS) >= SHORTEST_CORE else name
+    return core if len({*terms(core)} - WHOLE_STEMS) >= SHORTEST_CORE else name
 
 
 @lru_cache(maxsize=1024)

@@ -384,8 +384,16 @@ def said(plan: CellPlan, view: View, question: AskedWords, *, for_people: bool =
     ]
     first, second = (rows[::-1] if plan.backwards else rows) if len(rows) == 2 else (rows[0], "")
     field = (names[plan.column] if plan.column >= 0 else "") or "name"
-    phrase = OPERATIONS[plan.operation].format(field=field, rows=" and ".join(rows), first=first, second=second)
+    form = OPERATIONS[plan.operation]
+    if for_people and field == "name":  # a column without a head
+        form = form.replace(" {field},", ",")
+    phrase = form.format(field=field, rows=" and ".join(rows), first=first, second=second)
     return f"{phrase}, {plan.grouped.condition}" if plan.grouped and plan.grouped.condition else phrase
+
+
+def _are_all_called(stem: str, grid: Grid) -> bool:
+    """Does the word stand in the name of every row ("Year ended 2018", "Year ended 2019") and so tell none of them?"""
+    return all(stem in terms(row[0]) for row in grid.texts)
 
 
 def _number_of(selection: Selection) -> str:
@@ -418,7 +426,7 @@ def chosen_rows(
     cells = list(dict.fromkeys(cell(row) for row in selection.rows[:4]))
     if for_people:
         own = terms(names[selection.by]) if selection.by >= 0 else []
-        of = [said[stem] for stem in matched if stem not in own]
+        of = [said[stem] for stem in matched if stem not in own and (is_sheet or not _are_all_called(stem, grid))]
     else:
         of = matched
     if is_sheet and matched and (len(cells) > 1 or selection.kind == "any"):
@@ -427,7 +435,7 @@ def chosen_rows(
     return SELECTIONS[selection.kind].format(
         cells=", ".join(cells),
         by=_number_of(selection) + (names[selection.by] if selection.by >= 0 else ""),
-        number=f"{selection.number:g}",
+        number=f"{selection.number:,.10g}" if for_people else f"{selection.number:g}",
         of=f" of {' '.join(of)}" if of else "",
         anchor=cell(selection.rows[0] + beside) if selection.rows else "",  # all, of a table of nothing but totals
     )

@@ -1,0 +1,79 @@
+"""What a table lists under a name: the rows of a section, the rows that a total adds up, the times of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from refdesk import Refdesk
+
+BALANCE = """<html><body><p>Balance sheet of Ortel (in millions)</p>
+<table><tr><th></th><th>2022</th><th>2021</th></tr>
+<tr><td>Current assets</td><td></td><td></td></tr>
+<tr><td>Cash on hand</td><td>12.4</td><td>9.1</td></tr>
+<tr><td>Debtors</td><td>30.2</td><td>28.8</td></tr>
+<tr><td>Stocks of parts</td><td>7.5</td><td>7.0</td></tr>
+<tr><td></td><td>50.1</td><td>44.9</td></tr>
+<tr><td>Buildings</td><td>88.0</td><td>90.0</td></tr>
+<tr><td>Creditors</td><td>(20.3)</td><td>(18.8)</td></tr>
+<tr><td>Bank loans</td><td>(40.0)</td><td>(45.0)</td></tr>
+<tr><td>Total borrowed funds</td><td>(60.3)</td><td>(63.8)</td></tr>
+</table></body></html>"""
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+    with Refdesk(tmp_path_factory.mktemp("parts") / "library") as desk:
+        desk.add_texts([{"name": "balance.html", "text": BALANCE, "format": "html"}])
+        yield desk
+
+
+@pytest.mark.parametrize(
+    ("question", "short"),
+    [
+        ("What are the components of current assets?", "Cash on hand; Debtors; Stocks of parts"),
+        ("What makes up current assets?", "Cash on hand; Debtors; Stocks of parts"),
+        ("What are the components of total borrowed funds?", "Creditors; Bank loans"),
+        ("Which years are shown in the table?", "2022; 2021"),
+    ],
+)
+def test_what_is_listed_is_the_short_answer_with_a_citation_for_each(desk: Refdesk, question: str, short: str) -> None:
+    answer = desk.ask_sync(question, document="balance.html", cache=False)
+    assert answer.short == short
+    assert answer.confidence.level != "high"
+    assert len(answer.citations) == len(short.split("; "))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What are the components of non-current assets?",  # the opposite of what the table names
+        "What are the components of buildings?",  # nothing adds up to them
+        "What are the components of assets under construction?",
+    ],
+)
+def test_of_something_else_no_rows_are_listed(desk: Refdesk, question: str) -> None:
+    answer = desk.ask_sync(question, document="balance.html", cache=False)
+    assert "; " not in answer.short
+
+
+def test_who_names_one_row_gets_its_number(desk: Refdesk) -> None:
+    answer = desk.ask_sync("What were the current assets debtors in 2022?", document="balance.html", cache=False)
+    assert answer.short.startswith("30.2")
+
+
+@pytest.mark.parametrize(
+    ("question", "short", "quotes"),
+    [
+        ("In which year was cash on hand higher?", "2022", ["| 2022 | 2021", "Cash on hand | 12.4 | 9.1"]),
+        ("In which year were debtors less than 29?", "2021", ["| 2022 | 2021", "Debtors | 30.2 | 28.8"]),
+    ],
+)
+def test_a_year_is_proved_by_its_head_and_the_numbers_it_was_chosen_by(
+    desk: Refdesk, question: str, short: str, quotes: list[str]
+) -> None:
+    answer = desk.ask_sync(question, document="balance.html", cache=False)
+    assert answer.short == short
+    assert [*dict.fromkeys(citation.quote for citation in answer.citations)] == quotes
+    assert all(figure.cells for figure in answer.figures)
