@@ -54,6 +54,15 @@ def spelled(question: str) -> str:
             "What was the leverage in 2020 (leverage is defined as debt divided by equity)?",
             "<debt, 2020> / <equity, 2020>",
         ),
+        (
+            "What was the ratio of total debt to total assets at Ortel Marine in 2022?",
+            "<total debt, 2022> / <total assets, 2022>",
+        ),
+        (
+            "What is the sum of Ortel's research and development and sales and marketing in 2022?",
+            "<research and development, 2022> + <sales and marketing, 2022>",
+        ),
+        ("What was the difference between fees and rents in 2021?", "<fees, 2021> - <rents, 2021>"),
     ],
 )
 def test_formulas_are_read(question: str, expected: str) -> None:
@@ -79,6 +88,9 @@ def test_formulas_keep_their_brackets(formula: str, expected: str) -> None:
         "What was net income in 2022?",
         "A quorum is defined as five members. Who may vote?",
         "Force is defined as mass (in kg",
+        "What share of costs does the sum of fees and rents have in 2021?",
+        "What was the average difference between fees and rents in 2021?",
+        "What was the sum of fees in 2021?",
         "",
     ],
 )

@@ -99,6 +99,7 @@ def test_a_line_item_is_found_by_any_of_its_names(desk: Refdesk, question: str, 
         ("Is Ortel a capital-intensive business based on 2022 data?", ["1.40"]),
         ("What share of Ortel's net sales came from winches in 2022?", ["36.67%"]),
         ("What is the sum of Ortel's net sales in 2021 and 2022?", ["17,000"]),
+        ("What was the ratio of total debt to total assets at Ortel in 2022?", ["0.34 = 4,250 / 12,600"]),
         ("How did Ortel's winches operating income change from 2021 to 2022?", ["720 - 610"]),
         ("What was Ortel's net sales growth in 2022?", ["12.5%", "(9,000 - 8,000) / 8,000"]),
         ("By what percentage did Ortel's net sales increase in 2022?", ["12.5%", "(9,000 - 8,000) / 8,000"]),
@@ -116,6 +117,10 @@ def test_what_is_computed(desk: Refdesk, question: str, expected: list[str]) -> 
     assert answer.confidence.level != "high"
 
 
+def test_the_year_in_which_a_figure_was_higher(desk: Refdesk) -> None:
+    assert asked(desk, "In which year did Ortel have more total debt, 2021 or 2022?").short == "higher in 2021"
+
+
 def test_every_company_that_is_named_has_its_figure(desk: Refdesk) -> None:
     answer = asked(desk, "Which company had the higher revenue in 2022, Ortel or Brandau?")
     assert "Ortel: Net sales, year ended December 31, 2022: $9,000 million" in answer.content
@@ -128,6 +133,8 @@ def test_every_company_that_is_named_has_its_figure(desk: Refdesk) -> None:
         "What was Ortel's revenue from submarines in 2022?",
         "What was Ortel's Velora revenue in 2022?",
         "How many employees did Ortel have at the end of 2022?",
+        "How many winches did Ortel sell in 2022?",
+        "How many people has Ortel's research and development in 2022?",
     ],
 )
 def test_no_row_of_another_thing_is_sure(desk: Refdesk, question: str) -> None:

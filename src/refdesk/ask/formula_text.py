@@ -55,6 +55,10 @@ _PART = re.compile(
     r" (?P<part>[^?,.]{2,60})",
     re.IGNORECASE,
 )
+# "The ratio of fees to costs", "the sum of fees and dues", "the difference between fees and costs"
+_OPERATION = re.compile(r"\b(?P<how>ratio of|sum of|difference between) (?P<both>[^?;:()]{5,160})", re.IGNORECASE)
+_BEGINS = re.compile(r"(?:^|\b(?:is|was|were|are|what|calculate|compute|give|me))\s*(?:the\s)?$", re.IGNORECASE)
+_OPERATIONS = {"ratio of": ("/", " to "), "sum of": ("+", " and "), "difference between": ("-", " and ")}
 _WHOSE = re.compile(r"^.*['’]s? |\b(?:in|for|during|of|at|by)(?: the)?\s*$")
 _COUNTS = {"one": 1, "two": 2, "three": 3, "four": 4}
 _WORD = re.compile(r"[\w&-]+")
@@ -196,6 +200,8 @@ def formulas_in(question: str, times: Sequence[str] = ()) -> list[Formula]:
             if own and whole
             else []
         )
+    if (spoken := _spoken_operation(question)) is not None:
+        return _checked([spoken], question, is_defined=True)
     found: list[Formula] = []
     name = ratio_named(question)
     whens = times or [_time(question)]
@@ -205,6 +211,33 @@ def formulas_in(question: str, times: Sequence[str] = ()) -> list[Formula]:
             pairs = [(called, own_root) for own_root in _of_ratio(formula, when)]
             found += _checked(pairs, question, is_percent=formula.endswith("%"))
     return found
+
+
+def _spoken_operation(question: str) -> tuple[str, Node] | None:
+    """What is computed from two things that the question names, with its name; None where it says no such thing.
+
+    Things may be called by "and" themselves, so that the one in the middle joins them.
+
+    >>> _spoken_operation("What was the sum of sales and marketing and rent in 2022?")[0]
+    'Sum of sales and marketing and rent'
+    """
+    match = _OPERATION.search(question)
+    # Between two times it is a change; and "the share that the sum of both has" is no sum.
+    if match is None or len(_YEAR.findall(question)) > 1 or not _BEGINS.search(question[: match.start()]):
+        return None
+    sign, joint = _OPERATIONS[match["how"].lower()]
+    words, when = match["both"].split(joint), _time(question)
+    middle = (len(words) + 1) // 2
+    sides = [_without_time(joint.join(side), when) for side in (words[:middle], words[middle:])]
+    things = [_named_thing(_FOR_WHOM.sub("", side), "") for side in sides]
+    figures = tuple(Node(figure=AskedFigure(thing, when)) for thing in things)
+    name = f"{match['how'][:1].upper()}{match['how'][1:]} {joint.join(things)}"
+    return (name, Node(sign, figures)) if all(things) else None
+
+
+def _without_time(text: str, when: str) -> str:
+    """ "rent in 2022" -> "rent"."""
+    return _plain(re.sub(r"\s+", " ", text.replace(when, " ") if when else text))
 
 
 def _checked(
@@ -224,8 +257,7 @@ def _checked(
 
 def _named_thing(text: str, when: str) -> str:
     """Without the time and whose it is: "Ortel's net sales in 2022" are net sales."""
-    text = re.sub(r"\s+", " ", text.replace(when, " ") if when else text)
-    return _plain(_WHOSE.sub("", text).strip(" ?"))
+    return _plain(_WHOSE.sub("", _without_time(text, when)).strip(" ?"))
 
 
 def _without_ends(text: str, before: Set[str], behind: Set[str]) -> str:

@@ -144,7 +144,11 @@ def computed_answer(
     if formulas:
         return None
     changed, given = change_in(text, retrieved, library, reader)
-    return formula_answer(answer, plan, retrieved, changed, *ports, given) if changed else None
+    told = formula_answer(answer, plan, retrieved, changed, *ports, given) if changed else None
+    if told is not None and asks_which(text) and len(given) == 2:  # "in which year was it lower?" is told by that too
+        higher = max(given, key=lambda asked: reading(given[asked]).number or 0.0)
+        return replace(told, short=f"higher in {period_from(higher.when).year}")
+    return told
 
 
 def _with_year_before(text: str, times: Sequence[str], retrieved: Retrieved, library: LibraryReader) -> tuple[str, ...]:

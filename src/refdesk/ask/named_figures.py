@@ -163,7 +163,7 @@ def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> s
 
 _PLACED = re.compile(r" (?:in|on|from|within) (?:(?:the|its|their) )?$", re.IGNORECASE)
 _OWNER = re.compile(r"\b([A-Z][\w&.-]{0,40}(?: [A-Z][\w&.-]{0,40}){0,3})['’]s?\b")  # "Ortel's", "Ortel Works'"
-_HOW_MANY = re.compile(r"^how many\b", re.IGNORECASE)
+_HOW_MANY = re.compile(r"^how many\b ?(?P<what>[\w-]*)", re.IGNORECASE)
 _COUNTED = re.compile(r"many ", re.IGNORECASE)  # "how many warehouses" is no number of anything else
 _NO_THING = re.compile(r"(?:much|many)|\d+-?\w{1,2}", re.IGNORECASE)  # "how much", "10-Q"
 
@@ -321,7 +321,9 @@ def _doubted(
         and (_HOW_MANY.search(clause) or asks_for_growth(clause))
         and reading(tables.best).unit not in ("", "%")
     )
-    passed_over = tables.best is not None and _passes_over(tables.best, things, reports)
+    passed_over = tables.best is not None and (
+        _passes_over(tables.best, things, reports) or _counts_others(tables.best, clause)
+    )
     if tables.best is None or not (strays or is_money or passed_over or any(map(is_absent, things - WHOLE))):
         return tables
     chance = tables.best.chance * ABSENT
@@ -330,15 +332,27 @@ def _doubted(
 
 
 def _passes_over(plan: TablePlan, things: Set[str], reports: Sequence[Report]) -> bool:
-    """Has the question a row's name of several words, of which neither the row that is read nor its table has any?"""
+    """Has the question a row's name of which neither the row that is read nor its table has any word?"""
     if plan.plan.turned or plan.plan.operation != "value":
         return False
+    held = _words_around(plan)
+    names = {item.stems for report in reports for item in report.items if item.stems and item.stems <= things - WHOLE}
+    return any(held.isdisjoint(name) for name in names)
+
+
+def _words_around(plan: TablePlan) -> frozenset[str]:
+    """Those of the rows that are read, of the heads of the table, and of what stands above it."""
     table, grid = plan.candidate.table, plan.grid.grid
     texts = [table.caption, *(part for head in table.heads for part in head.path)]
     texts += [part for row, _ in plan.plan.cells for part in grid.rows[row]]
-    held = frozenset(terms(" ".join(texts)))
-    names = {item.stems for report in reports for item in report.items if len(item.stems) > 1 and item.stems <= things}
-    return any(held.isdisjoint(name) for name in names)
+    return frozenset(terms(" ".join(texts)))
+
+
+def _counts_others(plan: TablePlan, clause: str) -> bool:
+    """Is it asked how many there are of something that neither the row nor its table speaks of?"""
+    match = _HOW_MANY.search(clause)
+    counted = terms(match["what"]) if match and not plan.plan.turned and plan.plan.operation == "value" else []
+    return bool(counted) and _words_around(plan).isdisjoint(counted)
 
 
 def _is_of_others(text: str, reports: Sequence[Report]) -> bool:

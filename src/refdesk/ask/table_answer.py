@@ -59,7 +59,6 @@ NAMED_BY = 2  # words of the question that a document is called by and another i
 WORTH_DOUBT = 0.02  # chance of a figure that what the text says is not sure against
 LEAST = 0.2  # chance of a figure that is shown where the text gives something less likely
 MANY = 4  # tables
-HALF = 0.5  # chance that a number is asked for, from which on names answer less likely
 CITED = "This is computed from {used:,} cells; the first {most} are cited."
 CHOSEN = "{model} chose the cells; the values were read and computed without it."
 OTHER_LENGTH = "This figure covers {own}; none for {asked}, as asked, was found."
@@ -422,7 +421,7 @@ def with_parts(found: TablesRead, query: Query, retrieved: Retrieved) -> TablesR
     """With what a table lists under the name of what is asked for, where several things may be."""
     clause, sort = asking_part(query.fullest), wanted(query)
     asks = meaning(asking_clause(clause)).asks.partition(" ")[0]
-    if sort != "several" and (sort != "one" or query.number >= HALF or asks not in ("what", "which")):
+    if sort != "several" and (sort != "one" or query.number >= NUMBER or asks not in ("what", "which")):
         return found
     tables = [*found.candidates, *([found.best.candidate] if found.best else ())]
     passages = [hit.chunk.text for hit in (*retrieved.hits, *retrieved.considered)]

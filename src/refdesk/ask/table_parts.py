@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.ask.plan_choice import FoundTable, TablePlan, table_of
+from refdesk.ask.sentences import question_words
 from refdesk.ask.table_question import WHOLE_STEMS, plain_name
 from refdesk.ask.table_view import AskedWords, CellPlan, Selection, View
 from refdesk.terms import terms, words
@@ -42,7 +43,7 @@ def table_parts(
     """The rows of what the question names, in the first of these tables that has such a thing, most words first.
 
     `passages`: what was found, which tells what words are said together. Where no list is asked for (`is_list`), the
-    question may not speak of a column.
+    question may not speak of a column, but for its time, and must say more of a total than its name.
     """
     asked = _Asked(text, passages, is_list)
     found: list[tuple[FoundTable, _Named]] = []
@@ -66,6 +67,7 @@ class _Asked:
 
     def __init__(self, text: str, passages: Iterable[str], is_list: bool) -> None:
         self.words, self._passages, self._is_list = AskedWords(text), passages, is_list
+        self._metric = question_words(text).metric
 
     @cached_property
     def _found(self) -> str:
@@ -82,15 +84,18 @@ class _Asked:
     def _name(self, name: str, view: View) -> int:
         own = [stem for stem in terms(name) if stem not in WHOLE_STEMS]
         mask, share = self.words.match(own)
-        places = [self.words.place[stem] for stem in own if stem in self.words.bits]
-        stems = self.words.stems
+        bits, stems = self.words.bits, self.words.stems
+        places = [self.words.place[stem] for stem in own if stem in bits]
         if share < 1.0 or not places or (_NOT in stems and _NOT not in own):
             return 0
         first, last = min(places), max(places)
-        is_whole = all(stem in own or stem not in self.words.bits for stem in stems[first:last])
+        is_whole = all(stem in own or stem not in bits for stem in stems[first:last])
         is_more = self._are_together(first - 1) or self._are_together(last)
-        others = [stem for head in view.names for stem in head if stem in self.words.bits and stem not in own]
-        return mask if is_whole and not is_more and (self._is_list or not others) else 0
+        heads = {stem for head in view.names for stem in head}.difference(own)
+        others = [stem for stem in heads if stem in bits and not self.words.of_time >> bits[stem] & 1]
+        # "What were the total costs?" says nothing of a list.
+        is_amount = self._metric <= {*own, *WHOLE_STEMS} and not WHOLE_STEMS.isdisjoint(stems)
+        return mask if is_whole and not is_more and (self._is_list or not (others or is_amount)) else 0
 
     def _are_together(self, place: int) -> bool:
         """Does what was found say this word and the next one of the question together?"""
