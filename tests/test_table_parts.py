@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -77,3 +78,13 @@ def test_a_year_is_proved_by_its_head_and_the_numbers_it_was_chosen_by(
     assert answer.short == short
     assert [*dict.fromkeys(citation.quote for citation in answer.citations)] == quotes
     assert all(figure.cells for figure in answer.figures)
+
+
+def test_columns_are_named_as_programs_write_them_and_the_document_by_its_name(tmp_path: Path) -> None:
+    rows = "\n".join(f"2025-10-{day:02},{day / 10:.1f},{4 + day}" for day in range(1, 21))
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add_texts([{"name": "gull-rock.csv", "text": f"day,tide_level_m,windSpeed\n{rows}", "format": "csv"}])
+        tide = desk.ask_sync("What is the average tide level at Gull Rock?", cache=False)
+        assert tide.short == "1.05"
+        assert "Average tide level m" in tide.content
+        assert desk.ask_sync("What was the highest wind speed at Gull Rock?", cache=False).short == "24"

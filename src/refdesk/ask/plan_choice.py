@@ -34,8 +34,9 @@ from refdesk.ask.table_question import (
     length_asked,
     renamed,
     weights,
+    without_names,
 )
-from refdesk.ask.table_view import AskedWords, CellPlan, Places, View
+from refdesk.ask.table_view import AskedWords, CellPlan, Places, View, head_words
 from refdesk.ask.wording import NUMBER
 from refdesk.periods import TablePeriod, period_from, read_period, spoken_periods
 from refdesk.ports import NoReader, Reader
@@ -362,9 +363,11 @@ class _Asked:
         table = table_of(candidate.table)
         if not table.views:
             return []
+        names = document_words(candidate.document, self.text)
+        own = without_names(self.text, {stem for stem in names if stem not in table.views[0].vocabulary})
         return [
             plan
-            for row in (RenamedRow(self.text), *rows)
+            for row in (RenamedRow(own), *rows)
             for form in asked_forms(row.text, candidate.table, report_period(candidate.document))
             for plan in self._of_form(candidate, relative, form, row)
         ]
@@ -517,7 +520,8 @@ def vocabulary(table: StoredTable) -> Container[str]:
 
 @lru_cache(maxsize=512)
 def _vocabulary(table: StoredTable) -> frozenset[str]:
-    return frozenset(terms(" ".join(cell.text for cell in table.cells)))
+    heads = (stem for head in table.heads for part in head.path for stem in head_words(part))
+    return frozenset(terms(" ".join(cell.text for cell in table.cells))).union(heads)
 
 
 def context_words(candidate: FoundTable, text: str) -> frozenset[str]:

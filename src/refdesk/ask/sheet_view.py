@@ -14,7 +14,18 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.table_view import MOST_TIED, MOSTLY, YEAR, AskedWords, ColumnNumbers, Matched, Places, Rows, View
+from refdesk.ask.table_view import (
+    MOST_TIED,
+    MOSTLY,
+    YEAR,
+    AskedWords,
+    ColumnNumbers,
+    Matched,
+    Places,
+    Rows,
+    View,
+    head_words,
+)
 from refdesk.records import StoredTable
 from refdesk.tables import Grid, cell_date, cell_number, without_marks
 from refdesk.terms import QUERY_STOP_WORDS, terms, terms_of_each
@@ -193,8 +204,8 @@ class SheetView(View):
         rows = Lazy(self.count, self._path)
         self.grid = Grid(table.caption, columns, rows, self.texts, scale=table.scale, places=places)
         self.sections = Lazy(self.count, lambda row: terms(path[0]) if len(path := rows[row]) > 1 else [])
-        self.names = [terms(" ".join(path)) for path in columns]
-        self.last_names = [terms(path[-1]) if path else [] for path in columns]
+        self.names = [head_words(" ".join(path)) for path in columns]
+        self.last_names = [head_words(path[-1]) if path else [] for path in columns]
         self.is_number = [column.is_number for column in self._columns]
         self.is_date = [column.is_date for column in self._columns]
         self.is_ordered = [column.is_ordered for column in self._columns]

@@ -44,7 +44,7 @@ from refdesk.types import Document, Hit, Scope
 
 _ASKING = r"(?:what|how|which|who|whom|whose|when|where|why)\b"
 _BEFORE = re.compile(rf"^.*[,:.] (?={_ASKING})", re.IGNORECASE)
-_AFTER = re.compile(rf"(?<=\w),? and (?={_ASKING}).*$", re.IGNORECASE)
+_AFTER = re.compile(rf"(?<=[\w)]),? and (?={_ASKING}).*$", re.IGNORECASE)
 # "as reported in the annual report", "according to the notes", "(in millions)": where it stands and how it is written.
 _SOURCE = re.compile(r",? (?:as (?:\w{1,20}ed|shown|given|seen) (?:in|on|by)|according to)\b.*$", re.IGNORECASE)
 _WRITTEN = re.compile(r" ?\((?:in|as) [^()]*\)", re.IGNORECASE)
@@ -206,6 +206,7 @@ LONGEST_NAME = 90  # letters of a row's name
 _NAME_WORD = re.compile(r"\w(?:[\w&]|[-'’](?=\w))*")
 _ASIDE = re.compile(r"\([^()]*\)")
 _POSSESSIVE = re.compile(r"['’]s?$")
+_LEADS = re.compile(r"(?: (?:at|in|of|for|by|from|to))?(?: the)?\s*$", re.IGNORECASE)
 _TIME_NOUNS = frozenset(("period", "periods", "year", "years", "quarter", "quarters", "fiscal"))
 _BEING = frozenset(("is", "are", "was", "were", "be", "been", "being"))
 _INSIDE = frozenset(("of", "and", "from", "for", "on", "in", "by", "to", "per", "before", "after", "at", "the", "used"))
@@ -229,6 +230,25 @@ def document_words(document: Document, text: str) -> frozenset[str]:
     return _context_words(name) | frozenset(stem for pair in (*joined, short) for word in pair for stem in terms(word))
 
 
+def without_names(text: str, names: Set[str]) -> str:
+    """Without what is called by these stems, where it is written as a name, and what leads up to it.
+
+    >>> without_names("What is the average water level at Lodin Point?", {"lodin", "point"})
+    'What is the average water level?'
+    >>> without_names("What were Ortel's net sales in 2022?", {"ortel"})
+    'What were net sales in 2022?'
+    """
+
+    def is_name(word: str) -> bool:
+        own = terms(_POSSESSIVE.sub("", word))
+        return bool(own) and word[:1].isupper() and all(stem in names for stem in own)
+
+    found = [match.span() for match in _NAME_WORD.finditer(text) if match.start() and is_name(match.group())]
+    for start, end in reversed(found):
+        text = _LEADS.sub("", text[:start]) + text[end:] if text[end : end + 1] in "?.," else text[:start] + text[end:]
+    return " ".join(text.split())
+
+
 class RenamedRow(NamedTuple):
     """A question in the words of one row."""
 
@@ -240,7 +260,7 @@ class RenamedRow(NamedTuple):
 def things_asked(clause: str, known: Set[str]) -> list[tuple[int, int]]:
     """Where the things that it may ask for stand, in its letters; `known`: stems that name the document.
 
-    >>> clause = "How much did Ortel spend on research and development in 2021"
+    >>> clause = "What did Ortel spend on research and development in 2021"
     >>> [clause[start:end] for start, end in things_asked(clause, {"ortel"})]
     ['research and development']
     """

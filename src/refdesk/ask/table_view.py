@@ -33,6 +33,7 @@ NUMBER_WORDS = {
 }
 YEAR = re.compile(r"(?:19|20)\d\d")
 CODE = re.compile(r"\b\d+-[a-z]{1,2}\b", re.IGNORECASE)  # "10-Q", "8-K"
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 _DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
@@ -91,6 +92,20 @@ class AskedWords:
         return mask, hits / total if total else 0.0
 
 
+def head_words(name: str) -> list[str]:
+    """The stems of a column's name, which programs write as one word: "water_level_m", "waterLevel".
+
+    >>> head_words("water_level_m"), head_words("unitPrice (EUR)")
+    (['water', 'level', 'm'], ['unit', 'price', 'eur'])
+    """
+    return terms(head_text(name))
+
+
+def head_text(name: str) -> str:
+    """A column's name as people would write it."""
+    return _HUMP.sub(" ", name.replace("_", " "))
+
+
 def _stem(word: str) -> str:
     found = terms(word)
     return found[0] if found else word
@@ -105,8 +120,8 @@ class View:
         self.grid, self.turned, self.texts = grid, turned, grid.texts
         self.count, self.width = len(grid.texts), grid.width
         # "(dollars in millions, except per share amounts)" above a column says what is counted, not which column it is.
-        self.names = [terms(" ".join(part for part in path if not is_scale(part))) for path in grid.columns]
-        self.last_names = [terms(path[-1]) if path else [] for path in grid.columns]
+        self.names = [head_words(" ".join(part for part in path if not is_scale(part))) for path in grid.columns]
+        self.last_names = [head_words(path[-1]) if path else [] for path in grid.columns]
         self.cells: Sequence[Sequence[list[str]]] = [[terms(text) for text in row] for row in self.texts]
         self.sections: Sequence[list[str]] = [terms(path[0]) if len(path) > 1 else [] for path in grid.rows]
         self.numbers = [[cell_number(text) for text in row] for row in self.texts]
@@ -377,7 +392,7 @@ def said(plan: CellPlan, view: View, question: AskedWords, *, for_people: bool =
 
     What it was learned to be judged by says words as stems, and those of the column twice; people are spared that.
     """
-    names = [" ".join(path) for path in view.grid.columns]
+    names = [head_text(" ".join(path)) for path in view.grid.columns]
     rows = [
         chosen_rows(selection, view.grid, question, is_sheet=view.is_sheet, for_people=for_people)
         for selection in plan.selections
@@ -408,7 +423,7 @@ def chosen_rows(
     is_sheet: bool,
     for_people: bool,
 ) -> str:
-    names = [" ".join(path) for path in grid.columns]
+    names = [head_text(" ".join(path)) for path in grid.columns]
     if selection.conditions:
         parts = [
             chosen_rows(condition, grid, question, is_sheet=is_sheet, for_people=for_people)
