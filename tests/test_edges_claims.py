@@ -31,7 +31,7 @@ from refdesk.ask.support import (
     weights,
     words,
 )
-from refdesk.ask.verify import (
+from refdesk.ask.writing import (
     MOST_CLAIMS,
     check,
     checkable,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Engine
 
-from refdesk.access import Parts, Sessions
+from refdesk.access import CurrentSettings, Parts, Sessions
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
 from refdesk.ask.flow import Asking
 from refdesk.caller_desk import DEFAULT_COLLECTION, CallerDesk
@@ -115,7 +115,7 @@ class Refdesk(LibraryDesk):
         base, gone = initial_settings(config)
         for note in gone:
             logger.warning("%s: %s", config.library, note)
-        self._made_settings = (base, base.changed(overrides))  # what is wrong is said before anything is opened
+        base.changed(overrides)  # what is wrong is said before anything is opened
         self.folder = config.library
         files = self._open_folder()
         embedder = make_embedder(config) if embedder is None else given_embedder(embedder)
@@ -124,7 +124,7 @@ class Refdesk(LibraryDesk):
         self._reads = PreparedReader(engine)
         self._background = BackgroundWriter(engine)
         stored = SqlSettings(self._reads, base, gone)
-        current: Callable[[], Settings] = lambda: self._current(stored, overrides)  # noqa: E731
+        current = CurrentSettings(stored, overrides)
         self._documents = documents = SqlDocuments(engine)
         searched = documents if follower is engine else SqlDocuments(follower)
         tables = SqlTables(searched)
@@ -177,14 +177,6 @@ class Refdesk(LibraryDesk):
         )
         super().__init__(parts, LOCAL)
         self.sessions = Sessions(SqlSessions(self._reads), self.keys, current)
-
-    def _current(self, stored: SqlSettings, overrides: Mapping[str, Any]) -> Settings:
-        """The library's settings with those of this program; every question asks, few change them."""
-        seen, made = self._made_settings
-        if (now := stored.current()) is not seen:
-            made = now.changed(overrides)
-            self._made_settings = (now, made)
-        return made
 
     def _open_database(self) -> tuple[Engine, Engine]:
         """The database, and the one that is searched: a follower of it where one is named, else itself."""

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.answer import Citation, Claim, Context, Passage, Query, Verdict
+from refdesk.answer import Citation, Claim, Context, Passage, Query, Usage, Verdict, Verification
 from refdesk.ask.citations import code_ranges, outside_code
 from refdesk.ask.draft import PlacedQuote
 from refdesk.ask.markers import MARKER, MARKERS, ClaimText, statements
@@ -71,6 +71,15 @@ class Attested:
     def sizes(self) -> dict[str, Any]:
         supported = sum(claim.verdict == "supported" for claim in self.claims)
         return {"claims": len(self.claims), "supported": supported, "citations": len(self.citations)}
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The answer as it stands after the checks, those of a second model included."""
+
+    attested: Attested
+    verification: Verification
+    usage: Usage
 
 
 def attest(

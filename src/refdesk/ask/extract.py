@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from refdesk.answer import Context, Query, Retrieved
+from refdesk.ask.classify import asked_form, spelled_out
 from refdesk.ask.figures import CURRENCIES, Side, disagree, figures, quoted_side
-from refdesk.ask.forms import asked_form, is_called_after, spelled_out
 from refdesk.ask.listing import ChosenList, Place, chosen_list
 from refdesk.ask.sentences import (
     CALIBRATION,
@@ -40,6 +40,7 @@ from refdesk.ask.wording import (
     unfit_units,
     wanted,
 )
+from refdesk.document_names import is_called_after
 from refdesk.key_sentences import ENDS
 from refdesk.ports import Embedder
 from refdesk.settings import Settings

@@ -27,11 +27,12 @@ from refdesk.answer import (
     Sufficiency,
     Verdict,
 )
+from refdesk.ask.attest import Settled
+from refdesk.ask.classify import asked_form
 from refdesk.ask.draft import Draft, not_planted
 from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.figures import CURRENCIES, conflicts
 from refdesk.ask.followup import points_back
-from refdesk.ask.forms import asked_form
 from refdesk.ask.generate import failed_models
 from refdesk.ask.sentences import (
     CALIBRATION,
@@ -45,7 +46,6 @@ from refdesk.ask.sentences import (
     question_words,
     tabulate,
 )
-from refdesk.ask.verify import Settled
 from refdesk.ask.wording import SentenceWords, is_missing, meaning, read, said
 from refdesk.settings import Settings
 from refdesk.terms import as_typed, query_terms, terms

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from refdesk.answer import Plan, Query, Retrieved, Turn
 from refdesk.ask.citations import stands_alone
 from refdesk.ask.extract import REACH, is_unfit
-from refdesk.ask.forms import as_called
 from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, may_stand, question_words, tabulate
 from refdesk.ask.strategies import STRATEGIES, SearchStrategy, register
 from refdesk.ask.strategies.registry import with_engines
 from refdesk.ask.strategies.survey import router_of
 from refdesk.ask.wording import NUMBER, SentenceWords, has_question_word, read, unfit_units
-from refdesk.document_names import match_names
+from refdesk.document_names import as_called, match_names
 from refdesk.library import EngineHits, LibraryReader, SearchPorts, convex, fuse, reciprocal_rank
 from refdesk.ports import Embedder, Models, NoModels, NoReader, Reader, Reranker
 from refdesk.settings import Settings
