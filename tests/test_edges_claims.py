@@ -41,7 +41,7 @@ from refdesk.ask.writing import (
     verify_request,
     with_fragment,
 )
-from refdesk.terms import terms
+from refdesk.text import terms
 from refdesk.trace import Trace
 from refdesk.types import Box, Span
 

@@ -22,19 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.periods import DAY_NAMES, SPOKEN_DATE
-from refdesk.terms import (
-    EXTENSION,
-    QUERY_STOP_WORDS,
-    SEPARATORS,
-    Period,
-    document_period,
-    period_of,
-    query_terms,
-    spaced,
-    words,
-)
-from refdesk.text import ASSETS, STOP_WORDS, patterns
+from refdesk.periods import EXTENSION, SEPARATORS, SPOKEN_DATE, Period, document_period, period_of, spaced
+from refdesk.text import ASSETS, QUERY_STOP_WORDS, STOP_WORDS, patterns, query_terms, words
 from refdesk.types import Chunk, Document, Hit
 
 # Chunks from which on a document is found better for being named. A short one is named by each of its chunks, which
@@ -52,6 +41,8 @@ MOST_DOCUMENTS = 200_000  # beyond it the index of names costs seconds after eve
 LONGEST_JOIN = 3  # "Best Buy" is BESTBUY, "Johnson & Johnson Inc" is not looked for in four words
 MOST_LOOKED_AT = 2_000  # names in one question
 INDEXES_KEPT = 8
+
+DAY_NAMES = patterns("catalogue", "periods", re.IGNORECASE)  # "last week"
 
 # Words of names that tell no document from another.
 _GENERIC_WORDS = """

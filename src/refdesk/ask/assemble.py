@@ -21,8 +21,7 @@ from refdesk.ask.plan import Budget, system_message
 from refdesk.ask.resolution import SHARE, ShortRoom, in_short, surveyed
 from refdesk.library import LibraryReader
 from refdesk.settings import Settings
-from refdesk.terms import query_terms, terms
-from refdesk.text import CHARACTERS_PER_TOKEN, rough_tokens
+from refdesk.text import CHARACTERS_PER_TOKEN, query_terms, rough_tokens, terms
 from refdesk.types import Chunk, Hit
 
 BEST_TOKENS = 900  # of these: three chunks; a tiny model reads 50 tokens a second on two cores

@@ -26,9 +26,8 @@ from refdesk.ask.draft import PlacedQuote
 from refdesk.ask.markers import MARKER, MARKERS, ClaimText, statements
 from refdesk.ask.model_figures import NumberCheck, Tables, check_numbers
 from refdesk.ask.support import Judged, SourceSentence, cosines, is_negated, judge_claim, read_claim, support
-from refdesk.terms import terms
-from refdesk.text import Range, fold
-from refdesk.types import Chunk
+from refdesk.text import fold, terms
+from refdesk.types import Chunk, Range
 
 # What remains of an answer when the sentences that nothing proves are taken out?
 

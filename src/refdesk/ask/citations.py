@@ -17,8 +17,8 @@ from functools import lru_cache
 
 from refdesk.answer import Context, Passage
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUMMARY_MARK
-from refdesk.text import Range, fold
-from refdesk.types import Chunk
+from refdesk.text import fold
+from refdesk.types import Chunk, Range
 
 LONGEST = 200  # characters that a bracket may hold and still be a marker
 DICE = 0.5  # seed 002: lowered from 0.7 for better recall

@@ -22,8 +22,7 @@ from refdesk.answer import Complexity, Hints, Intent, Query, Route
 from refdesk.ask.wording import intent_of, meaning, wants
 from refdesk.document_names import asks_catalogue
 from refdesk.ports import Embedder
-from refdesk.terms import QUERY_STOP_WORDS, words
-from refdesk.text import ASSETS, STOP_WORDS
+from refdesk.text import ASSETS, QUERY_STOP_WORDS, STOP_WORDS, words
 
 # Which labelled questions are nearest to this one? Their labels say what kind of question it is.
 

@@ -44,8 +44,7 @@ from refdesk.document_names import is_called_after
 from refdesk.key_sentences import ENDS
 from refdesk.ports import Embedder
 from refdesk.settings import Settings
-from refdesk.terms import query_terms, terms, words
-from refdesk.text import word_set
+from refdesk.text import query_terms, terms, word_set, words
 from refdesk.types import Document, FoundSpan
 
 # Chance from which a span is shown as the thing itself; of those shown .71 share most of their words with the answer on

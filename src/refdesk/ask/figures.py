@@ -19,8 +19,8 @@ from typing import Literal, NamedTuple
 from refdesk.answer import Citation, Conflict, Context, Query
 from refdesk.ask.sentences import FRAME, question_words
 from refdesk.ask.wording import CELLS, STOP_TERMS, named_cells, read
-from refdesk.terms import DATE_PATTERN, Period, When, document_period, read_date, spaced, terms, words
-from refdesk.text import asset_lines, word_list
+from refdesk.periods import DATE_PATTERN, Period, When, document_period, read_date, spaced
+from refdesk.text import asset_lines, terms, word_list, words
 from refdesk.types import Chunk, Document
 
 # --- the words that figures are written with (assets/units.txt) -------------------------------------------------------

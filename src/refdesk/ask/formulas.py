@@ -61,7 +61,7 @@ from refdesk.periods import TablePeriod, period_from, read_period
 from refdesk.ports import Embedder, Reader
 from refdesk.settings import Settings
 from refdesk.tables import shown_value
-from refdesk.terms import terms
+from refdesk.text import terms
 from refdesk.types import Scope
 
 

@@ -48,7 +48,7 @@ from refdesk.ask.sentences import (
 )
 from refdesk.ask.wording import SentenceWords, is_missing, meaning, read, said
 from refdesk.settings import Settings
-from refdesk.terms import as_typed, query_terms, terms
+from refdesk.text import as_typed, query_terms, terms
 from refdesk.trace import Trace
 from refdesk.types import Document, Hit
 

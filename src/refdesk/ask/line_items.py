@@ -32,8 +32,7 @@ from refdesk.periods import YEAR, TablePeriod, period_from, read_period, spoken_
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
 from refdesk.tables import grid_of
-from refdesk.terms import terms, words
-from refdesk.text import asset_lines
+from refdesk.text import asset_lines, terms, words
 from refdesk.types import Document
 
 _LEGAL_FORMS = frozenset(("co", "inc", "corp", "ltd", "plc", "llc", "company", "corporation", "ag", "sa", "nv", "se"))

@@ -23,14 +23,14 @@ from refdesk.ask.support import direction, positive
 from refdesk.ask.table_view import AskedWords, CellPlan, Rows, Selection, View
 from refdesk.library import LibraryReader
 from refdesk.models import estimate
-from refdesk.periods import period_from
+from refdesk.periods import When, period_from
 from refdesk.ports import LLM
 from refdesk.prompts import PLAN_COMPARISONS, PLAN_OPERATIONS, PLAN_SCHEMA, PLAN_SYSTEM
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
 from refdesk.tables import SCALES, Grid, cell_date, cell_number, grid_of, shown_value, touches
-from refdesk.terms import QUERY_STOP_WORDS, When, terms
-from refdesk.text import Range, rough_tokens
+from refdesk.text import QUERY_STOP_WORDS, rough_tokens, terms
 from refdesk.trace import Stage, in_thread, json_reply
+from refdesk.types import Range
 
 MOST_TABLES, MOST_NAMES, MOST_VALUES, LONGEST_NAME = 3, 60, 12, 80  # that the model is shown
 MOST_TOKENS = 300  # of its reply

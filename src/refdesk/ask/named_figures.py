@@ -35,10 +35,10 @@ from refdesk.ask.table_answer import INSTEAD, SHOWN, SUREST_AMONG_MANY, TablesRe
 from refdesk.ask.table_question import QUARTER, asking_clause, core_name, document_words, plain_name, things_asked
 from refdesk.ask.table_view import AskedWords, CellPlan, Selection
 from refdesk.library import LibraryReader
-from refdesk.periods import TablePeriod, read_period, spoken_periods
+from refdesk.periods import EXTENSION, TablePeriod, read_period, spoken_periods
 from refdesk.ports import Reader
 from refdesk.tables import touches
-from refdesk.terms import EXTENSION, terms, words
+from refdesk.text import terms, words
 from refdesk.types import Document, Hit, Scope
 
 SHORTEST_NAME = 2  # letters of what names a row: no R&D

@@ -29,7 +29,7 @@ from refdesk.library import EngineHits, LibraryReader, SearchPorts, convex, fuse
 from refdesk.ports import Embedder, Models, NoModels, NoReader, Reader, Reranker
 from refdesk.settings import Settings
 from refdesk.summaries import ChunkSummary
-from refdesk.terms import idf, query_terms
+from refdesk.text import idf, query_terms
 from refdesk.trace import Trace, in_thread
 from refdesk.types import Chunk, Hit, Method, Reading, Scope
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from refdesk.ask.table_view import MOST_TIED, MOSTLY, YEAR, AskedWords, ColumnNumbers, Matched, Places, Rows, View
 from refdesk.records import StoredTable
 from refdesk.tables import Grid, cell_date, cell_number, without_marks
-from refdesk.terms import QUERY_STOP_WORDS, terms, terms_of_each
+from refdesk.text import QUERY_STOP_WORDS, terms, terms_of_each
 
 FEW = 16  # rows that are a tuple, so that the same few rows are the same value wherever they come from
 NEAR = (256, 8192)  # rows from an end of a column that are looked at first for the highest of some

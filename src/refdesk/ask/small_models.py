@@ -18,8 +18,7 @@ from refdesk.ask.extract import Quote
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.sentences import score_sentences, sentence_text
 from refdesk.ask.wording import table_header
-from refdesk.terms import terms
-from refdesk.text import fold
+from refdesk.text import fold, terms
 
 # Of 118 questions of three sets these sentences hold the answer in 108 (227 tokens), the best three passages whole in
 # 111 (608 tokens), and with one sentence around instead of two it is 106 (183 tokens).

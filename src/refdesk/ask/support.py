@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Claim, Verdict
 from refdesk.ask.figures import Quantity, agrees, compact, figures
-from refdesk.terms import terms
-from refdesk.text import STOP_WORDS, fold, word_set
+from refdesk.text import STOP_WORDS, fold, terms, word_set
 
 # --- does a sentence say the opposite of another? ------------------------------------------------------------------
 # Which words of a sentence carry its meaning? Words, the stems of content words, names.

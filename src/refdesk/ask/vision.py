@@ -23,7 +23,7 @@ from refdesk.models import model_info
 from refdesk.ports import Models, Request
 from refdesk.prompts import DESCRIBE
 from refdesk.settings import Settings
-from refdesk.terms import query_terms
+from refdesk.text import query_terms
 from refdesk.trace import Trace, in_thread
 from refdesk.types import Box
 

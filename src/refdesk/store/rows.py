@@ -37,7 +37,7 @@ from refdesk.store.schema import (
     state,
     tables,
 )
-from refdesk.terms import terms
+from refdesk.text import terms
 from refdesk.types import Box, Chunk, Document, Geometry, Page, Sentence, Span
 
 _WORD = np.dtype(

@@ -22,7 +22,7 @@ from refdesk.ask.strategies.registry import hybrid_hits, register
 from refdesk.library import EngineHits, LibraryReader, SearchPorts
 from refdesk.ports import LLM, Embedder
 from refdesk.prompts import VARIANTS_SCHEMA, VARIANTS_SYSTEM
-from refdesk.terms import QUERY_STOP_WORDS, idf, terms, words
+from refdesk.text import QUERY_STOP_WORDS, idf, terms, words
 from refdesk.trace import in_thread, is_able, json_reply
 from refdesk.types import Hit
 

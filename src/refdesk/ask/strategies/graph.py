@@ -19,7 +19,7 @@ from refdesk.answer import Query
 from refdesk.ask.strategies.registry import hybrid_hits, register
 from refdesk.entities import SHORT_FOR, entity_key, names_by_sentence, names_of, phrases
 from refdesk.library import EngineHits, LibraryReader, SearchPorts
-from refdesk.terms import terms
+from refdesk.text import terms
 from refdesk.trace import in_thread
 from refdesk.types import Chunk, Document, Hit
 

@@ -20,7 +20,7 @@ from refdesk.ask.strategies.registry import hybrid_hits, register
 from refdesk.library import EngineHits, LibraryReader, SearchPorts
 from refdesk.ports import LLM
 from refdesk.prompts import NEXT_SEARCH, NEXT_SEARCH_SCHEMA, NEXT_SEARCH_SYSTEM
-from refdesk.terms import idf, query_terms, terms, words
+from refdesk.text import idf, query_terms, terms, words
 from refdesk.trace import in_thread, is_able, json_reply
 from refdesk.types import Chunk, Hit
 
