@@ -56,16 +56,8 @@ from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.redis_link import RedisLink
 from refdesk.settings import Settings
 from refdesk.store.cache import SqlCache
-from refdesk.store.copying import check_copied, copy_database_into
-from refdesk.store.database import (
-    BackgroundWriter,
-    PreparedReader,
-    changes,
-    copy_database,
-    open_database,
-    open_server,
-    opened_copy,
-)
+from refdesk.store.copying import check_copied, copy_database, copy_database_into, opened_copy
+from refdesk.store.database import BackgroundWriter, PreparedReader, changes, open_database, open_server
 from refdesk.store.documents import SqlDocuments, SqlTables
 from refdesk.store.graph import SqlGraph
 from refdesk.store.jobs import (
