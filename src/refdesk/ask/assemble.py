@@ -93,7 +93,7 @@ def assemble(
     text = _within(text, query, room)
     is_too_small = bool(passages) and not kept
     kept = kept or passages[:1]
-    dropped = len(runs) - sum(one.resolution != "summary" for one in kept)
+    dropped = len(runs) - sum(passage.resolution != "summary" for passage in kept)
     return Context(tuple(kept), text, rough_tokens(text), dropped, is_too_small)
 
 
@@ -121,7 +121,11 @@ def with_whole_tables(context: Context, library: LibraryReader) -> Context:
 
 def _whole_table(chunk: Chunk, around: Sequence[Chunk]) -> tuple[Chunk, ...]:
     """The chunk and those before and after it without a gap that begin with the same row: the head is repeated."""
-    found = {one.sequence: one for one in around if one.kind == "table" and one.heading_path == chunk.heading_path}
+    found = {
+        neighbour.sequence: neighbour
+        for neighbour in around
+        if neighbour.kind == "table" and neighbour.heading_path == chunk.heading_path
+    }
     found[chunk.sequence] = chunk
     first = last = chunk.sequence
     while first - 1 in found and _head(found[first]) in found[first - 1].text:
@@ -158,7 +162,7 @@ def grow(
         for chunk in _nearest_first(hit.chunk, around.get(hit.chunk.id, ())):
             if chunk.id in taken or len(run) >= MOST_CHUNKS or spent + chunk.token_count > tokens:
                 continue
-            if any(may_join(chunk, one) for one in run):
+            if any(may_join(chunk, member) for member in run):
                 _insert(run, chunk)
                 taken.add(chunk.id)
                 spent += chunk.token_count
@@ -182,13 +186,13 @@ def _met(runs: Sequence[tuple[Hit, list[Chunk]]]) -> list[tuple[Hit, list[Chunk]
 
 def _home(runs: Sequence[tuple[Hit, list[Chunk]]], chunk: Chunk) -> tuple[Hit, list[Chunk]] | None:
     for hit, run in runs:
-        if len(run) < MOST_CHUNKS and any(one.id == chunk.id or may_join(one, chunk) for one in run):
+        if len(run) < MOST_CHUNKS and any(member.id == chunk.id or may_join(member, chunk) for member in run):
             return hit, run
     return None
 
 
 def _insert(run: list[Chunk], chunk: Chunk) -> None:
-    if all(one.id != chunk.id for one in run):
+    if all(member.id != chunk.id for member in run):
         run.append(chunk)
         run.sort(key=lambda chunk: chunk.sequence)
 
@@ -261,10 +265,10 @@ def shortened(
         return passage
     scores = [_worth(query, chunk, place, vectors, weights) for chunk, place in placed]
     count = max(1, round(share * len(placed)))
-    best = sorted(sorted(range(len(placed)), key=lambda one: (-scores[one], one))[:count])
+    best = sorted(sorted(range(len(placed)), key=lambda number: (-scores[number], number))[:count])
     said: dict[str, None] = {}
-    for one in best:
-        chunk, place = placed[one]
+    for number in best:
+        chunk, place = placed[number]
         sentence = chunk.sentences[place]
         said[chunk.text[sentence.start : sentence.end]] = None
     return replace(passage, text=BETWEEN.join(said), resolution="sentences")
@@ -310,7 +314,7 @@ def _within(text: str, query: Query, room: Room) -> str:
 def previews(context: Context) -> tuple[Citation, ...]:
     """What the answer will be written from, before any sentence of it is chosen."""
     found = []
-    for passage in (one for one in context.passages if one.resolution != "summary"):
+    for passage in (shown for shown in context.passages if shown.resolution != "summary"):
         hit, chunk = passage.hit, passage.hit.chunk
         citation = Citation(
             marker=passage.number,

@@ -98,7 +98,7 @@ def attest(
     content = _owned_markers(content, len(order))
     sheet = Sheet(context, order, sentence_vectors, embed, tables or {})
     found = [(statement, _judge(statement, sheet)) for statement in statements(content)]
-    if proofs := {one: judged.lines[0][0] for one, judged in found if _lacks_marker(one, judged, sheet)}:
+    if proofs := {claim: judged.lines[0][0] for claim, judged in found if _lacks_marker(claim, judged, sheet)}:
         content, order = with_markers(content, order, proofs)
         sheet = Sheet(context, order, sentence_vectors, embed, tables or {})
         found = [(statement, _judge(statement, sheet)) for statement in statements(content)]
@@ -138,14 +138,14 @@ def with_markers(content: str, order: Sequence[int], proofs: Mapping[ClaimText, 
     """
     placed = dict(enumerate(order, 1))
     numbers = {passage: -place for place, passage in enumerate(dict.fromkeys(proofs.values()), 1)}  # not yet markers
-    for one, proof in sorted(proofs.items(), key=lambda item: -item[0].start):
-        said = content[one.start : one.end]
+    for claim, proof in sorted(proofs.items(), key=lambda item: -item[0].start):
+        said = content[claim.start : claim.end]
         for match in reversed(list(MARKERS.finditer(outside_code(said)))):
             said = said[: match.start()] + said[match.end() :]
         said = said.rstrip()
         closing = " |" if said.startswith("|") and said.endswith("|") else ""
         said = said.removesuffix("|").rstrip() if closing else said
-        content = f"{content[: one.start]}{said} [{numbers[proof]}]{closing}{content[one.end :]}"
+        content = f"{content[: claim.start]}{said} [{numbers[proof]}]{closing}{content[claim.end :]}"
     placed |= {number: passage for passage, number in numbers.items()}
     used: dict[int, int] = {}
     visible = outside_code(content)

@@ -290,10 +290,10 @@ def _attribute(answer: Answer, asked: Asked) -> Answer | None:
         return _of_all(answer, asked)
     ordered = sorted(asked.chosen, key=lambda document: document.name)
     lines = [_told(asked.kind, document) for document in ordered]
-    known = [(line, one) for line, one in zip(lines, ordered, strict=True) if line]
+    known = [(line, document) for line, document in zip(lines, ordered, strict=True) if line]
     if not known:
         return None
-    return _with_lines(answer, [line for line, _ in known], [one for _, one in known])
+    return _with_lines(answer, [line for line, _ in known], [document for _, document in known])
 
 
 def _told(kind: str, document: Document) -> str:
@@ -433,7 +433,7 @@ def _with_lines(answer: Answer, lines: Sequence[str], documents: Sequence[Docume
 
 def _with_places(answer: Answer, told: str, found: Sequence[FirstMention]) -> Answer:
     """Each document with the page of its first mention, cited."""
-    citations = tuple(_cited(marker, one) for marker, one in enumerate(found[:LISTED], 1))
+    citations = tuple(_cited(marker, document) for marker, document in enumerate(found[:LISTED], 1))
     content, claims = f"{told}\n", []
     for place, citation in enumerate(citations):
         start = len(content) + 1
@@ -443,8 +443,8 @@ def _with_places(answer: Answer, told: str, found: Sequence[FirstMention]) -> An
     if len(found) > LISTED:
         content += f"\n\nand {len(found) - LISTED:,} more"
     sources = (
-        _source(one.document, (citation.marker,), (citation.page,))
-        for one, citation in zip(found, citations, strict=False)
+        _source(document.document, (citation.marker,), (citation.page,))
+        for document, citation in zip(found, citations, strict=False)
     )
     answer = _told_answer(answer, content, ())
     return replace(answer, citations=citations, claims=tuple(claims), sources=tuple(sources))

@@ -188,7 +188,7 @@ def _with_year_before(text: str, times: Sequence[str], retrieved: Retrieved, lib
     """The time that is asked of, else that of the newest report, and the same one a year before."""
     when = read_period(times[0]) if len(times) == 1 else TablePeriod()
     if not times:
-        when = max((one.period for one in named_reports(text, retrieved, library)), key=when_of, default=when)
+        when = max((report.period for report in named_reports(text, retrieved, library)), key=when_of, default=when)
     if when.end or when.months or not when.year:
         return ()
     part = f"Q{when.quarter} " if when.quarter else ""
@@ -219,8 +219,8 @@ def formula_answer(
     `given`: figures whose cells are known already.
     """
     counts = Counter(hit.document.id for hit in (*retrieved.hits, *retrieved.considered))
-    named = [one.document.id for one in named_reports(answer.question, retrieved, library)]
-    wanted = named or retrieved.preferred_documents or [one for one, _ in counts.most_common()]
+    named = [report.document.id for report in named_reports(answer.question, retrieved, library)]
+    wanted = named or retrieved.preferred_documents or [document_id for document_id, _ in counts.most_common()]
     own = replace(scope, documents=tuple(wanted[:MOST_DOCUMENTS]), kinds=("table",))
     known = {asked: figure for asked, found in given.items() if (figure := _figure_of(asked, found)) is not None}
     retrieved = with_hits([*given.values()], retrieved, library)
@@ -294,7 +294,9 @@ def _look_up(
     figure is to be computed from it, so that only a row that is called so will do: "Cost of products" may be a part.
     """
     documents = {hit.document.id: hit.document for hit in (*retrieved.hits, *retrieved.considered)}
-    reports = [report_of(documents[one], library) for one in scope.documents if one in documents]
+    reports = [
+        report_of(documents[document_id], library) for document_id in scope.documents if document_id in documents
+    ]
     named = line_item(asked.what, asked.when, reports, reader)
     if named is not None and is_derived and not is_called(named, asked.what):
         named = None
@@ -354,8 +356,8 @@ def _told(
     library: LibraryReader,
 ) -> Answer:
     chance = SUREST
-    for one in known.values():
-        chance = min(chance, one.found.chance)
+    for figure in known.values():
+        chance = min(chance, figure.found.chance)
     citations: list[Citation] = []
     claims: list[Claim] = []
     lines: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
@@ -480,7 +482,7 @@ def changed_item(
         return None
     absent = absence(text, reports, library, reader)
     found = [asked_by_name(plain, reports, vectors, read_period(when), absent) for when in times]
-    chances = [{one.item.name: one.chance for one in reversed(own)} for own in found]
+    chances = [{cell.item.name: cell.chance for cell in reversed(own)} for own in found]
     # The same row is meant in both years, or none is.
     joint = {name: chances[0][name] * chances[1][name] for name in chances[0].keys() & chances[1].keys()}
     none = math.prod(max(0.0, 1.0 - sum(own.values())) for own in chances)
@@ -489,7 +491,7 @@ def changed_item(
         return None
     # The chance that it is meant, given that it is so in both.
     chance = joint[best] / (none + sum(joint.values()))
-    first, last = (next(replace(one, chance=chance) for one in own if one.item.name == best) for own in found)
+    first, last = (next(replace(cell, chance=chance) for cell in own if cell.item.name == best) for own in found)
     return first, last
 
 
@@ -536,15 +538,15 @@ def over_time(
         return [], retrieved
     found: dict[str, ItemCell] = {}
     for report in named_reports(text, retrieved, library, are_all=True):
-        for one in asked_by_name(text, [report], vectors)[:1]:
-            known = found.get(one.cell.period)
-            if one.chance >= INSTEAD and one.cell.period and (known is None or one.chance > known.chance):
-                found[one.cell.period] = one
+        for cell in asked_by_name(text, [report], vectors)[:1]:
+            known = found.get(cell.cell.period)
+            if cell.chance >= INSTEAD and cell.cell.period and (known is None or cell.chance > known.chance):
+                found[cell.cell.period] = cell
     lengths = Counter(period_from(when).length for when in found)
     usual = max(lengths, key=lambda length: lengths[length], default=0)
-    of_length = [one for when, one in found.items() if period_from(when).length == usual]
+    of_length = [cell for when, cell in found.items() if period_from(when).length == usual]
     told = sorted(of_length, key=lambda one: when_of(period_from(one.cell.period)))
-    plans = [plan for one in told if (plan := plan_of(one)) is not None]
+    plans = [plan for cell in told if (plan := plan_of(cell)) is not None]
     return (plans, with_hits(plans, retrieved, library)) if len(plans) > 1 else ([], retrieved)
 
 
@@ -570,7 +572,7 @@ def of_each_owner(
     for whose, theirs in own.items():
         written = [word.strip(",.?!'’") for word in text.split() if whose.intersection(terms(word))]
         found = asked_by_name(_without(text, frozenset().union(*own) - whose), theirs, vectors)[:1]
-        plans = [plan for one in found if one.chance >= INSTEAD and (plan := plan_of(one)) is not None]
+        plans = [plan for cell in found if cell.chance >= INSTEAD and (plan := plan_of(cell)) is not None]
         if not plans or not written:
             return [], retrieved
         told.append((_POSSESSIVE.sub("", written[0]), plans[0]))

@@ -134,8 +134,8 @@ def failed_models(draft: Draft) -> tuple[FailedModel, ...]:
 def sentence(failed: Sequence[ProviderError], writer: str, *, is_quoting: bool) -> str:
     """`openai:gpt-4o did not answer (the API key was refused), so this answer is quoted from the documents.`"""
     named = ", nor did ".join(
-        f"{one.model} did not answer ({reason(one)})" if place == 0 else f"{one.model} ({reason(one)})"
-        for place, one in enumerate(failed)
+        f"{failure.model} did not answer ({reason(failure)})" if place == 0 else f"{failure.model} ({reason(failure)})"
+        for place, failure in enumerate(failed)
     )
     if writer != EXTRACTIVE:
         return f"{named}, so {writer} wrote this instead."

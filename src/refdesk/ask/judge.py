@@ -170,7 +170,9 @@ def typed(query: Query, found: Sequence[str]) -> tuple[str, ...]:
 def _learned(name: str, found: Mapping[str, float]) -> float:
     """The chance that weights of this name give to features."""
     weights: Mapping[str, float] = CALIBRATION[name]
-    return logistic(CALIBRATION[f"{name}_intercept"] + sum(weight * found[one] for one, weight in weights.items()))
+    return logistic(
+        CALIBRATION[f"{name}_intercept"] + sum(weight * found[feature] for feature, weight in weights.items())
+    )
 
 
 def logistic(value: float) -> float:

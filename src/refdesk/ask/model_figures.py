@@ -265,7 +265,7 @@ def _values(view: View) -> Iterator[tuple[str, list[str]]]:
 
 
 def _texts(found: Any) -> list[str] | None:
-    return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else None
+    return found if isinstance(found, list) and all(isinstance(text, str) for text in found) else None
 
 
 def _same(text: str, other: str) -> bool:

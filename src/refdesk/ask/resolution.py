@@ -38,9 +38,9 @@ def in_short(
     """Summaries of what is not read in full, numbered after what is; the nearest as whole as finds room."""
     full = {chunk.id for passage in read for chunk in passage.chunks}
     tokens = room.tokens if room.bytes is None else min(room.tokens, room.bytes // CHARACTERS_PER_TOKEN)
-    fitting = fit([one for one in others if one.chunk_id not in full and one.summary], tokens)
-    there = library.chunks([one.chunk_id for one, _ in fitting])
-    kept = [(one, text) for one, text in fitting if one.chunk_id in there]
+    fitting = fit([summary for summary in others if summary.chunk_id not in full and summary.summary], tokens)
+    there = library.chunks([summary.chunk_id for summary, _ in fitting])
+    kept = [(summary, text) for summary, text in fitting if summary.chunk_id in there]
     kept.sort(key=lambda pair: (_place(pair[0], read), pair[0].sequence))
     return [
         Passage(number, Hit(*there[one.chunk_id], 0.0, 0.0, 0.0), (there[one.chunk_id][0],), text, "summary")
@@ -50,7 +50,7 @@ def in_short(
 
 def fit(others: Sequence[ChunkSummary], tokens: int) -> list[tuple[ChunkSummary, str]]:
     """As many as find room at their shortest, the nearest first; then each as long as there is room for it."""
-    texts = [[shorter(one.summary, words) for words in LENGTHS] for one in others]
+    texts = [[shorter(summary.summary, words) for words in LENGTHS] for summary in others]
     chosen: list[int] = []
     for own in texts:
         cost = LABEL_TOKENS + rough_tokens(own[0])
@@ -88,7 +88,10 @@ def surveyed(passages: Sequence[Passage], question: str) -> str:
     blocks = [FENCE_OPENS]
     for own in by_document(passages).values():
         blocks.append(f"=== DOCUMENT: {on_one_line(own[0].document.name)} ===")
-        blocks += [f"[{one.number}] {_section(one)}\n{body(one)}{picture(one.hit.chunk)}" for one in by_sequence(own)]
+        blocks += [
+            f"[{passage.number}] {_section(passage)}\n{body(passage)}{picture(passage.hit.chunk)}"
+            for passage in by_sequence(own)
+        ]
     return "\n\n".join([*blocks, FENCE_CLOSES, f"Question: {question}"])
 
 
@@ -102,14 +105,16 @@ def _section(passage: Passage) -> str:
 def said_of_short(context: Context, retrieved: Retrieved, library: LibraryReader) -> str:
     """The sentence that names what was not read in full; "" where all was."""
     shown = {passage.hit.chunk.id for passage in context.passages if passage.resolution == "summary"}
-    left = [one for one in retrieved.others if not shown or one.chunk_id in shown]
+    left = [summary for summary in retrieved.others if not shown or summary.chunk_id in shown]
     if not left:
         return ""
-    documents = {document.id: document for _, document in library.chunks([one.chunk_id for one in left[:50]]).values()}
+    documents = {
+        document.id: document for _, document in library.chunks([summary.chunk_id for summary in left[:50]]).values()
+    }
     sections: dict[str, None] = {}
-    for one in left[:50]:
-        if one.document_id in documents and one.heading_path:
-            sections[f"{' › '.join(one.heading_path)} ({documents[one.document_id].name})"] = None
+    for summary in left[:50]:
+        if summary.document_id in documents and summary.heading_path:
+            sections[f"{' › '.join(summary.heading_path)} ({documents[summary.document_id].name})"] = None
     named = list(sections)[:NAMED]
     count = f"{len(retrieved.others):,} other chunk{'s' * (len(retrieved.others) != 1)}"
     nearest = f"; the nearest sections of these are {'; '.join(named)}" if named else ""

@@ -263,7 +263,7 @@ def _rival(claim: str, figure: Quantity, free: Sequence[Quantity], near: str) ->
     """The figure of the source that stands where the claim has another: its unit, or the same word beside it."""
     for quantity in free:
         if figure.kind == "date" and quantity.kind == "date":
-            if any(held.clashes(time) for time in figure.when for held in quantity.when):
+            if any(known.clashes(time) for time in figure.when for known in quantity.when):
                 return quantity
         elif figure.kind == "code" or quantity.kind == "code":
             if figure.kind == quantity.kind and figure.text[:2] == quantity.text[:2]:
@@ -441,9 +441,9 @@ def support(
     clashes = [*wrong]
     if turned:
         clashes.append(turned)
-    clashes += [f"says “{one}” where the source says “{other}”" for one, other in opposed]
+    clashes += [f"says “{word}” where the source says “{other}”" for word, other in opposed]
     gaps = [*missing_figures, *(f"the source does not name {name}" for name in unnamed)]
-    opposing = frozenset(terms(" ".join(one for one, _ in opposed), language))
+    opposing = frozenset(terms(" ".join(word for word, _ in opposed), language))
     return Support(tuple(chosen), features, covered(near | around | opposing), tuple(clashes), tuple(gaps))
 
 

@@ -474,8 +474,10 @@ def best(word: str, near: Mapping[str, tuple[float, float, bool]], *, is_name: b
     """The word that was most likely meant; "" when none is likelier than all others and the word itself together."""
     weights = _weights()
     scores = {
-        one: sum(weights[name] * value for name, value in features(word, one, *counts, is_name=is_name).items())
-        for one, counts in near.items()
+        candidate: sum(
+            weights[name] * value for name, value in features(word, candidate, *counts, is_name=is_name).items()
+        )
+        for candidate, counts in near.items()
     }
     if not scores:
         return ""
