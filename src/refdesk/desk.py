@@ -48,14 +48,13 @@ from refdesk.library_desk import LibraryDesk
 from refdesk.ports import LLM, Embedder, Reranker, TokenEmbedder
 from refdesk.providers.airtable import Airtable
 from refdesk.providers.directory import ModelDirectory
-from refdesk.providers.extras import make_embedder
+from refdesk.providers.extras import make_embedder, token_embedder
 from refdesk.providers.given import TextEmbedder, checked_llm, given_embedder
 from refdesk.providers.shipped import OnnxReader
-from refdesk.providers.tokens import token_embedder
 from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.redis_link import RedisLink
 from refdesk.settings import Settings
-from refdesk.store.cache import SqlCache
+from refdesk.store.cache import RedisCache, SqlCache
 from refdesk.store.copying import check_copied, copy_database, copy_database_into, opened_copy
 from refdesk.store.database import BackgroundWriter, PreparedReader, changes, open_database, open_server
 from refdesk.store.documents import SqlDocuments, SqlTables
@@ -72,7 +71,6 @@ from refdesk.store.jobs import (
 from refdesk.store.keys import SqlKeys, SqlSessions
 from refdesk.store.postgres import PooledReads, PostgresServer, connect_server, describe_server, is_server
 from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, SqlSettings
-from refdesk.store.redis_cache import RedisCache
 from refdesk.store.summaries import SqlSummaries
 from refdesk.store.writer import SqlWriter
 from refdesk.store_ports import IndexWriter, Ready

@@ -36,7 +36,7 @@ from refdesk.answer import (
     Verifying,
 )
 from refdesk.answer import Turn as Message
-from refdesk.ask.assemble import assemble, joined_later, previews, with_neighbours, with_whole_tables
+from refdesk.ask.assemble import assemble, joined_later, previews, said_of_short, with_neighbours, with_whole_tables
 from refdesk.ask.attest import CONTRADICTED, REFUTED, Attested, Settled, attest, attest_quotes, remove_unsupported
 from refdesk.ask.citations import render
 from refdesk.ask.draft import Draft, drafted
@@ -47,7 +47,6 @@ from refdesk.ask.keep import BESIDE, AskPorts, Keeper
 from refdesk.ask.markers import MARKER, numbered_by_passage, statements
 from refdesk.ask.model_figures import Tables, cited_tables, cites_tables
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, named, with_house_rules
-from refdesk.ask.resolution import said_of_short
 from refdesk.ask.support import kept_verdicts, stricter
 from refdesk.ask.table_answer import TablesRead, likelier_answer
 from refdesk.ask.wording import wanted

@@ -332,7 +332,7 @@ def unpack_texts(texts: bytes) -> Sequence[str]:
 
 # --- what is known of the library as a whole, and what lies in which collection ---------------------------------------
 
-SHARED = "shared"  # under which name Redis keeps the answers of this library; a backup has none, see redis_cache.py
+SHARED = "shared"  # under which name Redis keeps the answers of this library; a backup has none, see cache.py
 _STATE = SqlStatement(select(state.c.value).where(state.c.name == bindparam("of")))
 _CHANGE_STATE = SqlStatement(update(state).where(state.c.name == bindparam("of")), ["value"])
 _NEW_STATE = SqlStatement(insert(state))

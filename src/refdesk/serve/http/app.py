@@ -37,8 +37,7 @@ from refdesk.serve.http import admin, asking, documents, making, openai, page
 from refdesk.serve.http.guard import SILENCE_S, Guard, Limits, Service
 from refdesk.serve.http.observe import Figures, Observe, add_handlers, make_spans, set_up_logging
 from refdesk.serve.http.openapi import describe
-from refdesk.serve.http.shared import SqlCounts
-from refdesk.serve.http.shared_redis import Presence, RedisCounts, RedisEvents
+from refdesk.serve.http.shared import Presence, RedisCounts, RedisEvents, SqlCounts
 from refdesk.serve.http.sse import Streams, Waits
 
 # Stages that compute take turns at one interpreter lock: more threads finish no sooner and hold up those who stream.
