@@ -191,7 +191,7 @@ def _met(runs: Sequence[tuple[Hit, list[Chunk]]]) -> list[tuple[Hit, list[Chunk]
             touches = may_join(run[-1], other[0]) or may_join(other[-1], run[0])
             if touches and len(run) + len(other) <= MOST_CHUNKS:
                 other.extend(run)
-                other.sort(key=lambda one: one.sequence)
+                other.sort(key=lambda member: member.sequence)
                 break
         else:
             found.append((hit, run))
@@ -381,8 +381,8 @@ def in_short(
     kept = [(summary, text) for summary, text in fitting if summary.chunk_id in there]
     kept.sort(key=lambda pair: (_place(pair[0], read), pair[0].sequence))
     return [
-        Passage(number, Hit(*there[one.chunk_id], 0.0, 0.0, 0.0), (there[one.chunk_id][0],), text, "summary")
-        for number, (one, text) in enumerate(kept, len(read) + 1)
+        Passage(number, Hit(*there[chosen.chunk_id], 0.0, 0.0, 0.0), (there[chosen.chunk_id][0],), text, "summary")
+        for number, (chosen, text) in enumerate(kept, len(read) + 1)
     ]
 
 
@@ -415,10 +415,10 @@ def shorter(summary: str, words: int) -> str:
     return " ".join(own) if len(own) <= words else " ".join(own[:words]) + " …"
 
 
-def _place(one: ChunkSummary, read: Sequence[Passage]) -> tuple[int, str]:
+def _place(summary: ChunkSummary, read: Sequence[Passage]) -> tuple[int, str]:
     """Documents of which something is read in full come first, in their order."""
     order = list(dict.fromkeys(passage.document.id for passage in read))
-    return (order.index(one.document_id) if one.document_id in order else len(order)), one.document_id
+    return (order.index(summary.document_id) if summary.document_id in order else len(order)), summary.document_id
 
 
 def surveyed(passages: Sequence[Passage], question: str) -> str:

@@ -239,14 +239,14 @@ def _added(answer: Answer, asked: Asked) -> Answer | None:
     if asked.days is None:
         last = latest[0]
         told = f"The last document added{where} is {last.name}, on {_day(last.created_at)}:"
-        return _with_names(answer, told, latest[:EXTREMES], lambda one: f"added on {_day(one.created_at)}")
+        return _with_names(answer, told, latest[:EXTREMES], lambda document: f"added on {_day(document.created_at)}")
     found = [document for document in latest if _within(document.created_at, asked.days)]
     if not found:
         before = f"the last one was {latest[0].name}, on {_day(latest[0].created_at)}"
         return _nothing(answer, f"No document{where} was added {_span(asked.days, whole=True)}; {before}.", latest[:1])
     verb = "was" if len(found) == 1 else "were"
     told = f"{_count(len(found))}{where} {verb} added {_span(asked.days, whole=True)}:"
-    return _with_names(answer, told, sorted(found, key=lambda one: one.name))
+    return _with_names(answer, told, sorted(found, key=lambda document: document.name))
 
 
 def _date_key(document: Document) -> str:
@@ -257,8 +257,8 @@ def _date_key(document: Document) -> str:
 _EXTREMES: Mapping[str, tuple[Callable[[Document], str | int], bool, str]] = {
     "newest": (_date_key, True, "newest"),
     "oldest": (_date_key, False, "oldest"),
-    "longest": (lambda one: one.page_count, True, "longest"),
-    "shortest": (lambda one: one.page_count, False, "shortest"),
+    "longest": (lambda document: document.page_count, True, "longest"),
+    "shortest": (lambda document: document.page_count, False, "shortest"),
 }
 
 
@@ -319,7 +319,7 @@ def _of_all(answer: Answer, asked: Asked) -> Answer | None:
         pages, size = sum(document.page_count for document in documents), sum(document.size for document in documents)
         told = f"{pages:,} pages" if asked.kind == "pages" else _size(size)
         longest = sorted(documents, key=lambda document: (-document.page_count, document.name))
-        shown = _pages if asked.kind == "pages" else lambda one: _size(one.size)
+        shown = _pages if asked.kind == "pages" else lambda document: _size(document.size)
         return _with_names(answer, f"The {_count(len(documents))} have {told} altogether:", longest, shown)
     if asked.kind not in ("language", "format"):
         return None

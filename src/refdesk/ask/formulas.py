@@ -363,14 +363,14 @@ def _told(
     lines: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
     figures: list[Figure] = []
     places: dict[AskedFigure, tuple[int, tuple[int, ...]]] = {}  # its marker and its citations
-    for marker, (asked, one) in enumerate(known.items(), 1):
+    for marker, (asked, figure) in enumerate(known.items(), 1):
         first = len(citations)
-        cells = one.found.candidate.table.at(one.what.places)
-        citations += cell_citations(one.found.candidate, cells, marker, one.found.chance, retrieved, library)
+        cells = figure.found.candidate.table.at(figure.what.places)
+        citations += cell_citations(figure.found.candidate, cells, marker, figure.found.chance, retrieved, library)
         own = tuple(range(first, len(citations)))
         places[asked] = marker, own
-        figures.append(figure_of(one.found, one.what, first))
-        lines.append((f"{one.what.label}: {one.what.value}", (marker,), own))
+        figures.append(figure_of(figure.found, figure.what, first))
+        lines.append((f"{figure.what.label}: {figure.what.value}", (marker,), own))
     results, first_lines = [], []
     for formula, value in computed:
         name, used = formula.name[:1].upper() + formula.name[1:], [*dict.fromkeys(formula.root.figures())]
@@ -545,7 +545,7 @@ def over_time(
     lengths = Counter(period_from(when).length for when in found)
     usual = max(lengths, key=lambda length: lengths[length], default=0)
     of_length = [cell for when, cell in found.items() if period_from(when).length == usual]
-    told = sorted(of_length, key=lambda one: when_of(period_from(one.cell.period)))
+    told = sorted(of_length, key=lambda cell: when_of(period_from(cell.cell.period)))
     plans = [plan for cell in told if (plan := plan_of(cell)) is not None]
     return (plans, with_hits(plans, retrieved, library)) if len(plans) > 1 else ([], retrieved)
 

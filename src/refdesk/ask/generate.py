@@ -207,7 +207,7 @@ async def write(
     most_characters: int | None = None,
 ) -> AsyncGenerator[Event, None]:
     """Writes into the draft, and gives what a reader is to see of it as it comes."""
-    llm = models.role("answer", lambda said: trace.skip("try", said), draft.failures.append)
+    llm = models.role("answer", lambda why: trace.skip("try", why), draft.failures.append)
     if draft.context.is_too_small:
         draft.notes.append(TOO_SMALL.format(most=most_characters or settings.max_context_chars))
         if plan.use_llm:
@@ -330,7 +330,7 @@ async def general(
     images: Sequence[Image] = (),
 ) -> AsyncGenerator[Event, None]:
     """Streams a model's own words into the draft; nobody can stand in for the last model, so its failure is raised."""
-    llm = models.role("answer", lambda said: trace.skip("try", said), draft.failures.append)
+    llm = models.role("answer", lambda note: trace.skip("try", note), draft.failures.append)
     if llm is None:
         why = f": {notes[0].rstrip('.')}" if notes else ""
         raise UsageError(f"the mode 'general' needs a model{why}", hint="set one: REFDESK_LLM=provider:model")

@@ -145,8 +145,12 @@ class _Reading:
         found = found or [row for row in rows if _same(" › ".join(self.view.grid.rows[row]), name)]
         return found[0] if len(found) == 1 else None
 
-    def _filter(self, one: Mapping[str, Any]) -> Selection | None:
-        column, way, value = self._column(str(one.get("column", ""))), one.get("is"), str(one.get("value", ""))
+    def _filter(self, condition: Mapping[str, Any]) -> Selection | None:
+        column, way, value = (
+            self._column(str(condition.get("column", ""))),
+            condition.get("is"),
+            str(condition.get("value", "")),
+        )
         if column is None or way not in PLAN_COMPARISONS:
             return None
         mask = self._mask(value)

@@ -121,7 +121,7 @@ def asked_by_name(
             if not (counted and cell.cell.unit)  # how many they are is no money and no percentage
         ][:MOST_FOUND]
         if found and (not best or max(cell.chance for cell in found) > best[0].chance):
-            best = sorted(found, key=lambda one: -one.chance)
+            best = sorted(found, key=lambda cell: -cell.chance)
     return best
 
 
@@ -296,7 +296,7 @@ def with_named_figures(
         else cell
         for cell in found
     ]
-    joint.sort(key=lambda one: -one.chance)
+    joint.sort(key=lambda cell: -cell.chance)
     plans = [made for cell in joint[:2] if (made := plan_of(cell)) is not None]
     if not plans or plans[0].chance < LEAST:
         return tables, retrieved

@@ -156,7 +156,7 @@ def written_parts(parts: Sequence[SubQuestion]) -> Writer:
         doubt: str = "",
         most_characters: int | None = None,
     ) -> AsyncGenerator[Event, None]:
-        llm = models.role("answer", lambda said: trace.skip("try", said), draft.failures.append)
+        llm = models.role("answer", lambda why: trace.skip("try", why), draft.failures.append)
         assert llm is not None, "a plan without a model quotes"
         draft.model = llm.name
         plain = replace(settings, suggest_questions=False, answer_format="plain")

@@ -156,7 +156,7 @@ def _place(
     ]
     if not found:
         return None
-    found.sort(key=lambda one: -one[0])
+    found.sort(key=lambda scored: -scored[0])
     is_one = len(found) == 1 or found[1][0] < found[0][0] or found[1][1] == found[0][1]
     return (found[0][1], found[0][2], found[0][0]) if is_one and found[0][0] >= NAMED else None
 

@@ -369,10 +369,10 @@ def choose(
     def covered(stems: frozenset[str]) -> float:
         return sum(value for stem, value in weight.items() if stem in stems) / total
 
-    scored = sorted(((covered(line.stems) + line.cosine, line) for line in lines), key=lambda one: -one[0])
+    scored = sorted(((covered(line.stems) + line.cosine, line) for line in lines), key=lambda pair: -pair[0])
     if claim.figures:
         best = [(score + FIGURES_WEIGHT * _stated_share(claim, line.text), line) for score, line in scored[:CONSIDERED]]
-        scored[:CONSIDERED] = sorted(best, key=lambda one: -one[0])
+        scored[:CONSIDERED] = sorted(best, key=lambda pair: -pair[0])
     ranked = [line for _, line in scored]
     if not ranked:
         return []

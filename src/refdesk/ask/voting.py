@@ -101,7 +101,7 @@ async def vote(
     most_characters: int | None = None,
 ) -> Vote:
     """Has the other drafts written and says what stays; their cost is added to the first draft's."""
-    llm = models.role("answer", lambda said: trace.skip("try", said))
+    llm = models.role("answer", lambda why: trace.skip("try", why))
     assert llm is not None, "somebody has written the first draft"
     warmer = settings if settings.temperature >= WARMER else replace(settings, temperature=WARMER)
     given = (query, plan, draft.context, turns, llm, warmer, trace)

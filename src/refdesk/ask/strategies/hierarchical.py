@@ -81,7 +81,7 @@ def three_of_each(
 
     counts: dict[str, int] = {}
     kept: list[Hit] = []
-    for hit in sorted(hits, key=lambda one: (-worth(one), one.chunk.id)) if sections else hits:
+    for hit in sorted(hits, key=lambda found: (-worth(found), found.chunk.id)) if sections else hits:
         count = counts.get(hit.document.id, 0)
         if hit.document.id in chosen and count < CHUNKS:
             counts[hit.document.id] = count + 1

@@ -224,12 +224,12 @@ def listed(batch: Sequence[ChunkSummary], names: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _line(one: ChunkSummary) -> str:
+def _line(summary: ChunkSummary) -> str:
     """`17 [Chunk 4] (Costs > Fuel) table, 212 tokens: Fuel by month (12 rows)`; the first number is its id."""
-    path = _on_one_line(" > ".join(one.heading_path))
+    path = _on_one_line(" > ".join(summary.heading_path))
     heading = f" ({path})" if path else ""
-    told = f"{one.kind}, {one.token_count} tokens: {_on_one_line(one.summary)}"
-    return f"{one.chunk_id} [Chunk {one.sequence}]{heading} {told}"
+    told = f"{summary.kind}, {summary.token_count} tokens: {_on_one_line(summary.summary)}"
+    return f"{summary.chunk_id} [Chunk {summary.sequence}]{heading} {told}"
 
 
 def _on_one_line(text: str) -> str:
@@ -237,21 +237,21 @@ def _on_one_line(text: str) -> str:
     return " ".join(text.split()).replace("===", "＝")
 
 
-def _tokens(one: ChunkSummary) -> int:
+def _tokens(summary: ChunkSummary) -> int:
     """About what its line takes."""
-    path = sum(len(part) + 3 for part in one.heading_path)
-    return (len(one.summary) + path + FRAME) // CHARACTERS_PER_TOKEN + 1
+    path = sum(len(part) + 3 for part in summary.heading_path)
+    return (len(summary.summary) + path + FRAME) // CHARACTERS_PER_TOKEN + 1
 
 
-def named_ids(said: str, known: set[int]) -> list[int]:
+def named_ids(reply: str, known: set[int]) -> list[int]:
     """The numbers in the list that a model wrote, those of chunks that it was shown; a list that breaks off counts.
 
     >>> named_ids('{"chunk_ids": [4, "7", 99, "x"]}', {4, 7})
     [4, 7]
     """
-    start = said.find("[")
-    end = said.find("]", start)
-    inner = said[start + 1 : end if end > start else len(said)] if start >= 0 else ""
+    start = reply.find("[")
+    end = reply.find("]", start)
+    inner = reply[start + 1 : end if end > start else len(reply)] if start >= 0 else ""
     parts = inner.split(",") if end > start else inner.split(",")[:-1]  # the last number may be cut
     found = [int(one) for part in parts if _NUMBER.fullmatch(one := part.strip().strip("\"' \n"))]
     return [chunk_id for chunk_id in dict.fromkeys(found) if chunk_id in known]
