@@ -114,7 +114,7 @@ $(VENV)/.dev: requirements/dev.lock requirements/model.lock pyproject.toml | $(B
 
 UV := $(VENV)/.uv/bin/uv
 LOCK := pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 \
-	--no-emit-index-url --no-emit-find-links --no-header --extra mcp --extra ocr --extra otel --extra rerank --group build pyproject.toml
+	--no-emit-index-url --no-emit-find-links --no-header --extra mcp --extra ocr --extra otel --extra rerank --extra uvloop --group build pyproject.toml
 
 lock: $(BIN)/python  ## pin the newest versions that pyproject.toml allows
 	$(PYTHON) -m venv $(VENV)/.uv && $(VENV)/.uv/bin/python -m pip install --quiet uv

@@ -34,7 +34,7 @@ from refdesk.ask.support import (
     read_claim,
     support,
 )
-from refdesk.terms import terms
+from refdesk.text import terms
 from refdesk.types import Chunk
 
 Coefficients = Mapping[str, float]

@@ -28,7 +28,7 @@ from refdesk.ask.plan import engines as engines_of
 from refdesk.ask.retrieve import together
 from refdesk.ask.strategies import side_by_side
 from refdesk.library import SearchPorts
-from refdesk.terms import query_terms
+from refdesk.text import query_terms
 from refdesk.trace import Trace
 from refdesk.types import Hit, Scope
 

@@ -22,7 +22,7 @@ from refdesk.ask.assemble import assemble
 from refdesk.ask.plan import Budget
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.document_names import match_names
-from refdesk.terms import query_terms
+from refdesk.text import query_terms
 from refdesk.trace import Trace
 
 FOLDERS = {

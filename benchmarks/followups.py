@@ -26,7 +26,7 @@ from refdesk.ask.followup import stand_alone
 from refdesk.ask.retrieve import BESIDE_WEIGHT
 from refdesk.ask.understand import DocumentNearness
 from refdesk.library import EngineHits, fuse
-from refdesk.terms import terms
+from refdesk.text import terms
 
 SETS = ("cloud", "govt")
 BAR = 0.4

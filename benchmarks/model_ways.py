@@ -36,7 +36,7 @@ from benchmarks.common import CACHE, ROOT, Figure
 from benchmarks.with_model import MISSING, VARIABLE
 from refdesk import Refdesk
 from refdesk.answer import Answer
-from refdesk.terms import terms
+from refdesk.text import terms
 
 EXAMPLES = ROOT / "examples"
 KEPT = CACHE / "model_ways.jsonl"

@@ -14,7 +14,7 @@ import bm25s
 
 from benchmarks.common import CACHE, DATA, Figure, read_jsonl, write
 from refdesk import Refdesk
-from refdesk.terms import query_terms, terms
+from refdesk.text import query_terms, terms
 from refdesk.types import Method, Scope
 
 METHODS: tuple[Method, ...] = ("bm25", "dense", "rrf", "hybrid")

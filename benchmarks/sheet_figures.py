@@ -27,10 +27,9 @@ from refdesk.ingest.parse import parse
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.records import StoredTable
-from refdesk.store.cells import insert_tables
 from refdesk.store.database import open_database, writing
+from refdesk.store.document_rows import document_values, insert_tables
 from refdesk.store.documents import SqlDocuments, SqlTables
-from refdesk.store.rows import document_values
 from refdesk.store.schema import documents
 from refdesk.types import Document
 

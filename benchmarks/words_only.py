@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 
 from refdesk.document_names import GENERIC
-from refdesk.terms import terms, words
-from refdesk.text import edit_distances
+from refdesk.text import edit_distances, terms, words
 from refdesk.types import Scope
 
 

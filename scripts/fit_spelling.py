@@ -21,7 +21,7 @@ from benchmarks.common import DATA, read_jsonl
 from benchmarks.words_only import WordsOnly
 
 from refdesk.ask.understand import _KEYS_BESIDE, FEATURES, WEIGHTS_FILE, candidates, features, meanings, word_list
-from refdesk.terms import query_terms, words
+from refdesk.text import query_terms, words
 
 # Added to what is fitted, because typos that are made do not tell: how often a word or a name is misspelled, how often
 # a question is about the library it is put to, that the first letter is seldom the wrong one (Pollock and Zamora 1984).

@@ -20,7 +20,6 @@ PAGE = ROOT / "docs" / "house.md"
 VALUES = {"types", "errors", "answer", "records"}
 HELPERS = {
     "text",
-    "terms",
     "periods",
     "tables",
     "document_names",

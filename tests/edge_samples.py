@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from golden_files import check
 from refdesk.answer import Usage
 from refdesk.ports import ModelRole, Piece, Request
-from refdesk.terms import terms
+from refdesk.text import terms
 
 DIMENSIONS = 48
 TEXTS = json.loads((Path(__file__).parent / "edge_texts.json").read_text(encoding="utf-8"))

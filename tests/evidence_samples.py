@@ -7,7 +7,7 @@ from typing import Any
 
 from refdesk import Refdesk
 from refdesk.answer import Context, Passage, Query, Retrieved
-from refdesk.terms import idf, query_terms
+from refdesk.text import idf, query_terms
 from refdesk.types import Chunk, Scope, Sentence
 
 TEXTS = {

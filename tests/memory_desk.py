@@ -25,8 +25,8 @@ from refdesk.ingest.runs import Run, at_work
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.ports import NoModels
+from refdesk.providers.extras import token_embedder
 from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
-from refdesk.providers.tokens import token_embedder
 from refdesk.records import LOCAL, Caller
 from refdesk.settings import Settings
 from refdesk.store.graph import MemoryGraph

@@ -20,11 +20,10 @@ from refdesk.answer import Question, Turn, encode_answer
 from refdesk.ask.keep import cache_namespace, same_words
 from refdesk.redis_link import RedisLink
 from refdesk.settings import Settings
-from refdesk.store.cache import SqlCache
+from refdesk.store.cache import RedisCache, SqlCache
 from refdesk.store.database import BackgroundWriter, PreparedReader, open_database
 from refdesk.store.jobs import clear_copy
 from refdesk.store.memory_records import MemoryCache
-from refdesk.store.redis_cache import RedisCache
 from refdesk.store.schema import answer_cache
 from refdesk.types import Scope
 from timing import statements, while_written

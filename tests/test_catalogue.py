@@ -10,10 +10,9 @@ import pytest
 from library_samples import seen_by
 from refdesk import Refdesk
 from refdesk.answer import Answer
-from refdesk.ask.catalogue import LISTED, answer_from_catalogue
+from refdesk.ask.catalogue import LISTED, answer_from_catalogue, days_of
 from refdesk.ask.classify import classify, examples
 from refdesk.document_names import subjects
-from refdesk.periods import days_of
 from refdesk.providers.shipped import OnnxEmbedder
 from refdesk.types import Document, Scope
 

@@ -12,8 +12,7 @@ import pytest
 from conftest import run_refdesk
 from library_samples import open_desk
 from refdesk import Refdesk
-from refdesk.serve.docx import docx
-from refdesk.serve.export import FORMATS, markdown_renderer
+from refdesk.serve.export import FORMATS, markdown_renderer, word_document
 
 TEXT = """# Oak & <iron>
 
@@ -46,7 +45,7 @@ def paragraphs(data: bytes) -> list[tuple[str, str]]:
 
 
 def test_word_finds_headings_lists_tables_and_emphasis() -> None:
-    data = docx(TEXT, markdown_renderer())
+    data = word_document(TEXT, markdown_renderer())
     found = paragraphs(data)
     assert found[0] == ("Heading 1", "Oak & <iron>") and ("Heading 2", "Costs") in found
     texts = [text for _, text in found]
@@ -65,7 +64,7 @@ def test_word_finds_headings_lists_tables_and_emphasis() -> None:
 
 
 def test_our_own_parser_reads_what_we_write(tmp_path: Path) -> None:
-    (tmp_path / "report.docx").write_bytes(docx(TEXT, markdown_renderer()))
+    (tmp_path / "report.docx").write_bytes(word_document(TEXT, markdown_renderer()))
     with open_desk(tmp_path / "library") as desk:
         assert [one.outcome for one in desk.add(tmp_path / "report.docx")] == ["added"]
         text = "\n".join(page.text for page in desk.pages("report.docx"))

@@ -31,7 +31,7 @@ from refdesk.ask.support import (
     weights,
     words,
 )
-from refdesk.ask.verify import (
+from refdesk.ask.writing import (
     MOST_CLAIMS,
     check,
     checkable,
@@ -41,7 +41,7 @@ from refdesk.ask.verify import (
     verify_request,
     with_fragment,
 )
-from refdesk.terms import terms
+from refdesk.text import terms
 from refdesk.trace import Trace
 from refdesk.types import Box, Span
 

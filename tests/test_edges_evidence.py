@@ -49,7 +49,7 @@ from refdesk.ask.retrieve import (
 from refdesk.ask.sentences import ScoredSentence, label_match, question_words, tabulate
 from refdesk.ask.wording import read
 from refdesk.settings import Settings
-from refdesk.terms import idf, query_terms
+from refdesk.text import idf, query_terms
 from refdesk.types import Chunk, Document, FoundSpan, Hit, Reading
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from refdesk import Answer, Refdesk
 from refdesk.answer import Turn
-from refdesk.ask.forms import asked_form, captions, expansion, short_forms
+from refdesk.ask.classify import asked_form, captions, expansion, short_forms
 from refdesk.ask.listing import listings
 from refdesk.ask.sentences import may_stand
 from refdesk.ask.wording import has_question_word, intent_of, table_header

@@ -13,7 +13,7 @@ from refdesk import Refdesk
 from refdesk.answer import Query
 from refdesk.ask.sentences import score_sentences, tabulate
 from refdesk.ask.wording import table_header
-from refdesk.terms import idf
+from refdesk.text import idf
 from refdesk.types import Document
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refdesk.ask.figures import agrees, figures
-from refdesk.terms import When
+from refdesk.periods import When
 
 
 def readings(text: str) -> list[tuple[float, str]]:

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import docx
 import openpyxl
+import pptx
 import pytest
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
 
 import format_samples as samples
 from format_samples import header_of, headings, read, text_of, texts
@@ -111,6 +114,35 @@ class TestSlides:
         assert "Notes: Mention the budget." in texts(parsed, "text")
         assert texts(parsed, "table") == ["item | price\npaper | 3", " | Sales\nEast | 19.2\nWest | 21.4"]
         assert parsed.text.index("left box") < parsed.text.index("right box")
+
+    def test_a_placeholder_stands_where_its_layout_has_it(self) -> None:
+        """Of two columns the left one is read first, whichever comes first in the file; neither says where it is."""
+        show = pptx.Presentation()
+        slide = show.slides.add_slide(show.slide_layouts[3])  # two contents side by side
+        left, right = slide.placeholders[1], slide.placeholders[2]
+        left.text_frame.text, right.text_frame.text = "in the left column", "in the right column"
+        right._element.addnext(left._element)
+        text = read(samples.saved(show)).text
+        assert text.index("in the left column") < text.index("in the right column")
+
+    @pytest.mark.parametrize(
+        "kind", [XL_CHART_TYPE.LINE, XL_CHART_TYPE.PIE, XL_CHART_TYPE.THREE_D_COLUMN, XL_CHART_TYPE.BAR_STACKED]
+    )
+    def test_a_chart_of_any_kind_is_a_table(self, kind: XL_CHART_TYPE) -> None:
+        show = pptx.Presentation()
+        data = CategoryChartData()
+        data.categories = ["East", "West", "North"]
+        data.add_series("Sales", (19.2, None, 1e-7))
+        kept = XL_CHART_TYPE.COLUMN_CLUSTERED if kind == XL_CHART_TYPE.THREE_D_COLUMN else kind
+        frame = show.slides.add_slide(show.slide_layouts[6]).shapes.add_chart(kept, 0, 0, 9999, 9999, data)
+        if kept != kind:  # python-pptx writes none in three dimensions
+            (plot,) = frame.chart._chartSpace.xpath(".//c:barChart")
+            plot.tag = plot.tag.replace("barChart", "bar3DChart")
+        frame.chart.has_title = True
+        frame.chart.chart_title.text_frame.text = "Sales by region"
+        parsed = read(samples.saved(show))
+        assert texts(parsed, "table") == [" | Sales\nEast | 19.2\nWest | \nNorth | 1e-07"]
+        assert texts(parsed, "text") == ["Chart: Sales by region"]
 
 
 class TestSheets:

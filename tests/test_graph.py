@@ -22,7 +22,7 @@ from refdesk.entities import SHORT_FOR, acronyms, between, entity_key, is_entity
 from refdesk.errors import NotFound
 from refdesk.library import SearchPorts
 from refdesk.store.database import HEAD, open_database
-from refdesk.terms import query_terms
+from refdesk.text import query_terms
 from refdesk.types import Scope
 
 TEXTS = {

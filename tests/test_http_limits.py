@@ -22,8 +22,7 @@ from refdesk.errors import TooLarge, TooManyRequests
 from refdesk.records import LOCAL, Caller
 from refdesk.redis_link import RedisLink
 from refdesk.serve.http.guard import HEAVY_AT_ONCE, LONGEST_BODY, OPEN_AT_ONCE, Guard, Limits, duration
-from refdesk.serve.http.shared import SqlCounts
-from refdesk.serve.http.shared_redis import Presence, RedisCounts
+from refdesk.serve.http.shared import Presence, RedisCounts, SqlCounts
 from refdesk.serve.uploads import Form
 from timing import PATIENCE_S
 from wire_server import WireServer

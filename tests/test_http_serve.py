@@ -21,6 +21,7 @@ import pytest
 from conftest import run_refdesk
 from http_server import Server, free_port, served
 from refdesk import Refdesk
+from refdesk.serve.cli.admin import listen
 from timing import PATIENCE_S
 
 QUESTION = {"q": "How heavy is the anchor of the standard wave buoy mooring?"}
@@ -48,6 +49,13 @@ def port_in_use(server: Server, library: Path) -> list[str]:
     found = [begin("1"), begin("2")]
     assert [done.returncode for done in found] == [2, 2]
     return [done.stderr for done in found]
+
+
+def test_what_is_sent_does_not_wait() -> None:
+    """asyncio's own loop turns Nagle's delay off for sockets that name their protocol; 40 ms of every answer else."""
+    (listening,) = listen("127.0.0.1", 0)
+    with listening:
+        assert listening.proto == socket.IPPROTO_TCP
 
 
 def test_a_port_in_use_is_one_sentence_and_a_termination_ends_it_cleanly(own_folder: Path) -> None:

@@ -17,8 +17,8 @@ from refdesk.ask.strategies import STRATEGIES
 from refdesk.errors import ModelError
 from refdesk.index.tokens import components, packed, reduced
 from refdesk.library import EngineHits, SearchPorts
-from refdesk.providers.tokens import token_embedder
-from refdesk.terms import query_terms
+from refdesk.providers.extras import token_embedder
+from refdesk.text import query_terms
 from refdesk.trace import Trace
 from refdesk.types import Scope
 

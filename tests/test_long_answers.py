@@ -10,7 +10,7 @@ import pytest
 from refdesk import Refdesk
 from refdesk.answer import Answer
 from refdesk.ask.draft import CUT_OFF
-from refdesk.ask.verify import LEFT_OUT, MOST_CLAIMS
+from refdesk.ask.writing import LEFT_OUT, MOST_CLAIMS
 from wire_server import WireServer
 
 QUESTION = "How heavy is the anchor of the wave buoy?"

@@ -26,7 +26,7 @@ from refdesk.store.database import PreparedReader, open_database, open_server
 from refdesk.store.jobs import MemoryJobs, SqlJobs, new_run
 from refdesk.store.postgres import PostgresServer
 from refdesk.store_ports import Files, Jobs
-from refdesk.terms import query_terms
+from refdesk.text import query_terms
 from refdesk.types import Job, Scope
 from s3_server import S3Server, running_s3
 from upload_samples import work_off

@@ -351,7 +351,7 @@ with engine.begin() as connection:
         connection.execute(text("INSERT INTO state VALUES ('compatible', '0008')"))
 engine.dispose()
 from refdesk import Refdesk
-from refdesk.store import rows
+from refdesk.store import document_rows as rows
 values = rows.document_values
 rows.document_values = lambda document, modified: values(document, modified) | {{"shelf": "upper"}}
 with Refdesk(sys.argv[1], settings={SETTINGS!r}) as desk:

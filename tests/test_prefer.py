@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refdesk.document_names import match_names
-from refdesk.terms import Period, period_of
+from refdesk.periods import Period, period_of
 from refdesk.types import Document
 from timing import cpu
 

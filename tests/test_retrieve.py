@@ -20,7 +20,7 @@ from refdesk.ask.plan import Budget
 from refdesk.ask.retrieve import SentenceReranker, retrieve
 from refdesk.ask.strategies import STRATEGIES
 from refdesk.ports import Reranker
-from refdesk.terms import query_terms
+from refdesk.text import query_terms
 from refdesk.trace import Trace
 from refdesk.types import Hit, Scope
 

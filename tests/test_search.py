@@ -17,7 +17,7 @@ from refdesk.arguments import METHODS
 from refdesk.ports import Embedded
 from refdesk.records import Prepared
 from refdesk.store_ports import Ready
-from refdesk.terms import query_terms
+from refdesk.text import query_terms
 from refdesk.types import Chunk, Document, Kind, Page, Sentence, Span
 
 QUESTION = "How often must a TG-4 be recalibrated?"

@@ -17,7 +17,7 @@ from refdesk.ask.strategies import STRATEGIES, side_by_side
 from refdesk.ask.strategies.fusion import own_variants, read_variants
 from refdesk.ask.strategies.multi_hop import find_bridges
 from refdesk.library import EngineHits, SearchPorts
-from refdesk.terms import query_terms
+from refdesk.text import query_terms
 from refdesk.trace import Trace
 from refdesk.types import Hit, Scope
 from wire_server import Recorded, WireServer

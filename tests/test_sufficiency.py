@@ -13,7 +13,7 @@ from evidence_samples import chunk
 from refdesk import Document, Hit, Refdesk
 from refdesk.answer import Citation, Claim, Context, Passage, Query, Retrieved, Sufficiency
 from refdesk.ask.judge import Relevance, nearest_topics, sufficiency
-from refdesk.terms import query_terms
+from refdesk.text import query_terms
 
 QUESTIONS = json.loads((Path(__file__).parent.parent / "examples" / "questions.json").read_text(encoding="utf-8"))
 SURE = Relevance(0.9, {}, ())

@@ -14,7 +14,7 @@ from library_samples import seen_by
 from memory_desk import KINDS, open_either
 from refdesk import Refdesk
 from refdesk.answer import Answer
-from refdesk.ask.resolution import LENGTHS, fit, shorter
+from refdesk.ask.assemble import LENGTHS, fit, shorter
 from refdesk.ask.strategies.survey import batched, named_ids
 from refdesk.prompts import SUMMARY_MARK
 from refdesk.summaries import ChunkSummary, Summaries

@@ -12,7 +12,7 @@ import pytest
 from library_samples import assert_repaired, assert_whole, found_by, open_desk, word
 from refdesk import Refdesk
 from refdesk.errors import LibraryError
-from refdesk.terms import query_terms
+from refdesk.text import query_terms
 from refdesk.types import Scope
 
 PLACES = ("quay", "lamp", "crane", "ferry", "buoy")

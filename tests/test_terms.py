@@ -9,7 +9,8 @@ import bm25s
 import pytest
 
 from refdesk import Refdesk, Scope
-from refdesk.terms import QUERY_STOP_WORDS, STEMMERS, alike, as_typed, query_terms, repeated_terms, terms, words
+from refdesk.periods import alike
+from refdesk.text import QUERY_STOP_WORDS, STEMMERS, as_typed, query_terms, repeated_terms, terms, words
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from refdesk.ask.retrieve import relevant
 from refdesk.ask.sentences import question_words, tabulate
 from refdesk.ask.support import SourceSentence, Support, check_figures, judge_claim
 from refdesk.ask.understand import features, meanings
-from refdesk.ask.verify import checkable
 from refdesk.ask.wording import threshold
+from refdesk.ask.writing import checkable
 from refdesk.document_names import match_names
 from refdesk.settings import Settings
 from refdesk.types import Document, Hit

@@ -11,7 +11,7 @@ import pytest
 from context_samples import query, texts
 from refdesk.answer import Claim, Verification
 from refdesk.ask.support import stricter
-from refdesk.ask.verify import VERDICTS, read_verdicts, reconcile, verify
+from refdesk.ask.writing import VERDICTS, read_verdicts, reconcile, verify
 from refdesk.ports import LLM
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS
 from refdesk.providers.llm import AnthropicLLM, OpenAILLM

@@ -16,7 +16,7 @@ from refdesk.ask.table_question import newest_columns
 from refdesk.periods import TablePeriod, period_from
 from refdesk.records import StoredCell, StoredTable
 from refdesk.tables import grid_of
-from refdesk.terms import terms
+from refdesk.text import terms
 
 LONGEST_LABEL = 8  # words of a row that is asked for
 FORMS = (

@@ -45,8 +45,7 @@ from refdesk.parsers.html import parse
 from refdesk.ports import NoReader
 from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
 from refdesk.records import StoredTable
-from refdesk.terms import terms
-from refdesk.text import ASSETS
+from refdesk.text import ASSETS, terms
 from refdesk.types import Document
 from training.made_plans import invented, made_changes, made_questions
 from training.plans import Asked, is_answer, tatqa_question

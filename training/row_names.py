@@ -34,8 +34,7 @@ from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.html import parse
 from refdesk.providers.shipped import NAMES_FILE, OnnxEmbedder, name_vectors, row_features
-from refdesk.terms import terms
-from refdesk.text import ASSETS
+from refdesk.text import ASSETS, terms
 
 SEED = 5
 SIZE = 64  # numbers of a vector

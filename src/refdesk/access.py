@@ -30,7 +30,7 @@ from refdesk.store_ports import (
 )
 from refdesk.types import Box, Document
 
-__all__ = ["LOCAL", "AdminDesk", "Caller", "Keys", "Parts", "Sessions"]
+__all__ = ["LOCAL", "AdminDesk", "Caller", "CurrentSettings", "Keys", "Parts", "Sessions"]
 
 
 class Keys:
@@ -124,6 +124,21 @@ def _granted(collections: Sequence[str] | None) -> tuple[str, ...]:
 
 def _caller(key: Key) -> Caller:
     return Caller(key.id, key.name, one_of("role", key.role, ROLES), key.collections)
+
+
+class CurrentSettings:
+    """The library's settings with those of this program over them; every question asks, few change them."""
+
+    def __init__(self, store: SettingsStore, own: Mapping[str, Any]) -> None:
+        self._store, self._own = store, own
+        self._made = (store.base, store.base.changed(own))
+
+    def __call__(self) -> Settings:
+        seen, made = self._made
+        if (now := self._store.current()) is not seen:
+            made = now.changed(self._own)
+            self._made = (now, made)
+        return made
 
 
 # What a desk is made of, and what an admin of the whole library may do with it

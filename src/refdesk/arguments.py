@@ -141,9 +141,9 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, str]:
     return found
 
 
-def checked_text(one: Mapping[str, Any] | tuple[str, str], collection: str) -> NewText:
-    is_pair = isinstance(one, (tuple, list)) and len(one) == 2
-    fields: Mapping[str, Any] = dict(zip(("name", "text"), one, strict=True)) if is_pair else one  # type: ignore[assignment]
+def checked_text(given: Mapping[str, Any] | tuple[str, str], collection: str) -> NewText:
+    is_pair = isinstance(given, (tuple, list)) and len(given) == 2
+    fields: Mapping[str, Any] = dict(zip(("name", "text"), given, strict=True)) if is_pair else given  # type: ignore[assignment]
     known = {"name", "text", "title", "collection", "metadata", "date", "format"}
     if (
         not isinstance(fields, Mapping)
@@ -225,10 +225,10 @@ def make_question(
     )
 
 
-def _turn(one: Any) -> Turn:
-    if isinstance(one, Turn):
-        return one
-    role, content = (one.get("role"), one.get("content")) if isinstance(one, Mapping) else tuple(one)
+def _turn(given: Any) -> Turn:
+    if isinstance(given, Turn):
+        return given
+    role, content = (given.get("role"), given.get("content")) if isinstance(given, Mapping) else tuple(given)
     if role not in ROLES or not isinstance(content, str):
         raise UsageError("each history turn needs a role (user or assistant) and a text")
     return Turn(role, content)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Engine
 
-from refdesk.access import Parts, Sessions
+from refdesk.access import CurrentSettings, Parts, Sessions
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
 from refdesk.ask.flow import Asking
 from refdesk.caller_desk import DEFAULT_COLLECTION, CallerDesk
@@ -48,24 +48,15 @@ from refdesk.library_desk import LibraryDesk
 from refdesk.ports import LLM, Embedder, Reranker, TokenEmbedder
 from refdesk.providers.airtable import Airtable
 from refdesk.providers.directory import ModelDirectory
-from refdesk.providers.extras import make_embedder
+from refdesk.providers.extras import make_embedder, token_embedder
 from refdesk.providers.given import TextEmbedder, checked_llm, given_embedder
 from refdesk.providers.shipped import OnnxReader
-from refdesk.providers.tokens import token_embedder
 from refdesk.records import LOCAL, Caller, Damage, LibraryState
 from refdesk.redis_link import RedisLink
 from refdesk.settings import Settings
-from refdesk.store.cache import SqlCache
-from refdesk.store.copying import check_copied, copy_database_into
-from refdesk.store.database import (
-    BackgroundWriter,
-    PreparedReader,
-    changes,
-    copy_database,
-    open_database,
-    open_server,
-    opened_copy,
-)
+from refdesk.store.cache import RedisCache, SqlCache
+from refdesk.store.copying import check_copied, copy_database, copy_database_into, opened_copy
+from refdesk.store.database import BackgroundWriter, PreparedReader, changes, open_database, open_server
 from refdesk.store.documents import SqlDocuments, SqlTables
 from refdesk.store.graph import SqlGraph
 from refdesk.store.jobs import (
@@ -80,7 +71,6 @@ from refdesk.store.jobs import (
 from refdesk.store.keys import SqlKeys, SqlSessions
 from refdesk.store.postgres import PooledReads, PostgresServer, connect_server, describe_server, is_server
 from refdesk.store.records import SqlAnswers, SqlConversations, SqlFeedback, SqlSettings
-from refdesk.store.redis_cache import RedisCache
 from refdesk.store.summaries import SqlSummaries
 from refdesk.store.writer import SqlWriter
 from refdesk.store_ports import IndexWriter, Ready
@@ -115,7 +105,7 @@ class Refdesk(LibraryDesk):
         base, gone = initial_settings(config)
         for note in gone:
             logger.warning("%s: %s", config.library, note)
-        self._made_settings = (base, base.changed(overrides))  # what is wrong is said before anything is opened
+        base.changed(overrides)  # what is wrong is said before anything is opened
         self.folder = config.library
         files = self._open_folder()
         embedder = make_embedder(config) if embedder is None else given_embedder(embedder)
@@ -124,7 +114,7 @@ class Refdesk(LibraryDesk):
         self._reads = PreparedReader(engine)
         self._background = BackgroundWriter(engine)
         stored = SqlSettings(self._reads, base, gone)
-        current: Callable[[], Settings] = lambda: self._current(stored, overrides)  # noqa: E731
+        current = CurrentSettings(stored, overrides)
         self._documents = documents = SqlDocuments(engine)
         searched = documents if follower is engine else SqlDocuments(follower)
         tables = SqlTables(searched)
@@ -177,14 +167,6 @@ class Refdesk(LibraryDesk):
         )
         super().__init__(parts, LOCAL)
         self.sessions = Sessions(SqlSessions(self._reads), self.keys, current)
-
-    def _current(self, stored: SqlSettings, overrides: Mapping[str, Any]) -> Settings:
-        """The library's settings with those of this program; every question asks, few change them."""
-        seen, made = self._made_settings
-        if (now := stored.current()) is not seen:
-            made = now.changed(overrides)
-            self._made_settings = (now, made)
-        return made
 
     def _open_database(self) -> tuple[Engine, Engine]:
         """The database, and the one that is searched: a follower of it where one is named, else itself."""

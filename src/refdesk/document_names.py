@@ -22,19 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.periods import DAY_NAMES, SPOKEN_DATE
-from refdesk.terms import (
-    EXTENSION,
-    QUERY_STOP_WORDS,
-    SEPARATORS,
-    Period,
-    document_period,
-    period_of,
-    spaced,
-    words,
-)
-from refdesk.text import ASSETS, STOP_WORDS, patterns
-from refdesk.types import Document
+from refdesk.periods import EXTENSION, SEPARATORS, SPOKEN_DATE, Period, document_period, period_of, spaced
+from refdesk.text import ASSETS, QUERY_STOP_WORDS, STOP_WORDS, patterns, query_terms, words
+from refdesk.types import Chunk, Document, Hit
 
 # Chunks from which on a document is found better for being named. A short one is named by each of its chunks, which
 # carry its title; preferring it took .02 nDCG from hotpot500, whose documents are one chunk each.
@@ -51,6 +41,8 @@ MOST_DOCUMENTS = 200_000  # beyond it the index of names costs seconds after eve
 LONGEST_JOIN = 3  # "Best Buy" is BESTBUY, "Johnson & Johnson Inc" is not looked for in four words
 MOST_LOOKED_AT = 2_000  # names in one question
 INDEXES_KEPT = 8
+
+DAY_NAMES = patterns("catalogue", "periods", re.IGNORECASE)  # "last week"
 
 # Words of names that tell no document from another.
 _GENERIC_WORDS = """
@@ -502,3 +494,39 @@ def language_name(code: str) -> str:
     """In English, where it is known; else the code."""
     pattern = _LANGUAGES.get(code)
     return pattern.pattern.split("|")[0].rpartition(":")[2] if pattern else code
+
+
+# --- what does a question call a document or a section by? ------------------------------------------------------------
+
+SHORTEST_ROOT = 5  # letters of a stem that another one may go on from: "recov", "recoveri"
+
+
+def as_called(question: str, hit: Hit) -> Chunk:
+    """The chunk under what the question calls its document by, where its title does not say it: of a file
+    `receipt_retail.pdf`, "Techmart" is the title, and no reader knows that its "TOTAL" is that of the retail receipt.
+    """
+    known = {*words(hit.chunk.context), *QUERY_STOP_WORDS}
+    asked = set(words(question)) - known
+    called = [word for word in dict.fromkeys(words(spaced(hit.document.name))) if word in asked and word.isalpha()]
+    return replace(hit.chunk, context=f"{' '.join(called)} › {hit.chunk.context}") if called else hit.chunk
+
+
+def is_called_after(heading: str, question: str) -> bool:
+    """Is a section called after what the question asks how to do?
+
+    >>> is_called_after("6 Recovery", "How do I recover the buoy?")
+    True
+    >>> is_called_after("The buoy", "How do I recover the buoy?")
+    False
+    """
+    named = [stem for stem in query_terms(heading) if not stem.isdigit()]
+    asked = query_terms(question)
+    if not named or not asked:
+        return False
+    tells_what_is_done = any(_have_one_root(stem, asked[0]) for stem in named)
+    return tells_what_is_done and all(any(_have_one_root(stem, other) for other in asked) for stem in named)
+
+
+def _have_one_root(stem: str, other: str) -> bool:
+    short, long = sorted((stem, other), key=len)
+    return short == long or (len(short) >= SHORTEST_ROOT and long.startswith(short))

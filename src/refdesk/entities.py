@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from refdesk.terms import period_of, strip_accents, words
+from refdesk.periods import period_of
+from refdesk.text import strip_accents, words
 from refdesk.types import Chunk
 
 SHORT_FOR = "is short for"  # the predicate by which two names are one entity

@@ -21,8 +21,7 @@ from refdesk.records import LARGEST, MOST_CELLS, Column, LibraryState, PageText,
 from refdesk.settings import Settings
 from refdesk.store_ports import ChunkStore, DocumentStore, GraphStore, TableStore, other_embedder
 from refdesk.summaries import ChunkSummary, NoSummaries, Summaries, SummaryStore, TreeNode, own_sentences
-from refdesk.terms import query_terms, repeated_terms, terms, words
-from refdesk.text import edit_distances
+from refdesk.text import edit_distances, query_terms, repeated_terms, terms, words
 from refdesk.trace import Trace
 from refdesk.types import EVERYTHING, Access, Box, Chunk, Document, Hit, Method, Range, Scope, Span, boxes_between
 

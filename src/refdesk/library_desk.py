@@ -9,9 +9,16 @@ from typing import Any
 from refdesk.arguments import checked_collection, checked_metadata
 from refdesk.caller_desk import DEFAULT_COLLECTION, CallerDesk
 from refdesk.errors import LibraryBusy, LibraryError, NotFound, UsageError
-from refdesk.ingest.airtable import AirtableSource, Records
 from refdesk.ingest.background import Background, BackgroundPorts, cost_of, new_job, tree_cost_of
-from refdesk.ingest.imported import ImportedDocument, Importer, by_document, checked_chunk, read_lines
+from refdesk.ingest.imported import (
+    AirtableSource,
+    ImportedDocument,
+    Importer,
+    Records,
+    by_document,
+    checked_chunk,
+    read_lines,
+)
 from refdesk.ingest.runs import Run, at_work
 from refdesk.ingest.summarise import SummaryCost
 from refdesk.store_ports import Files, Jobs

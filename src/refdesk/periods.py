@@ -8,19 +8,309 @@
 "Q3 2022", "third quarter of 2022"  2022-Q3
 "June 25, 2022"                     2022-06-25        a day: what a balance sheet is of
 
-And the days that a question about the list of documents means: "last week", "since 1 March".
+And how dates are written in texts: one spelling for each, and what it says.
 """
 
 from __future__ import annotations
 
-import datetime
 import re
 from calendar import month_name, monthrange
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
-from refdesk.terms import DATE_PATTERN, When, alike, period_spans, read_date
-from refdesk.text import patterns
+from refdesk.types import Range
+
+# --- how is a period or a date spelled? One spelling for each, so that equal ones are taken for equal -----------------
+#
+#     "FY2019", "FY 19", "FY'19", "fiscal 2019", "fiscal year 2019", "2019 fiscal year"   -> "2019"
+#     "Q3", "3Q", "third quarter", "3rd-quarter"                                          -> "q3 quarter"
+#     "Q3 FY24", "3Q24", "2024Q3", "third quarter of fiscal 2024"                         -> "q3 quarter 2024"
+#     "three months ended June 25, 2022"                                                -> "quarter ended june 25, 2022"
+#     "2023-07-01", "1 July 2023", "Jul. 1st, 2023"                                       -> "july 1, 2023"
+#
+# What a document calls a year it calls so in all of its tables, which mostly say 2019 where the text says fiscal 2019;
+# so the year alone is the term. A quarter keeps the word, for a question that asks in which one.
+
+ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
+_NAMES = (
+    "january february march april may june july august september october november december",
+    "januar februar märz april mai juni juli august september oktober november dezember",
+    "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+)
+MONTHS = {name: number for number, name in enumerate(_NAMES[0].split(), 1)}
+_FULL = {name[:3]: name for name in MONTHS} | {"sept": "september"}
+_BY_NUMBER = {number: name for name, number in MONTHS.items()}
+_CENTURY = 70  # '69 is 2069, '70 is 1970
+
+_YEAR = r"(?:19|20)\d\d"
+_END = r"(?!\d|[.,]\d|\s?%)"
+_ORDINAL = "|".join(ORDINALS)
+_MONTH = "|".join((*MONTHS, *sorted(_FULL, key=len, reverse=True)))
+
+_FISCAL = re.compile(
+    rf"\b(?:fy|fiscal(?:\s+years?)?)[\s-]?['’]?({_YEAR}){_END}|\b(?:fy\s?['’]?|fiscal(?:\s+year)?\s['’])(\d\d){_END}"
+    rf"|\b({_YEAR})\s(?:fiscal(?:\s+year)?|fy)\b"
+)
+_QUARTER = re.compile(
+    rf"(?<![a-z\d])q([1-4])(?:['’](\d\d)(?!\d)|({_YEAR})(?!\d)|(?!\w|[.,]\d))"
+    rf"|(?<![\w.])([1-4])q(?:['’]?({_YEAR}|\d\d)(?!\d)|(?!\w))"
+    rf"|(?<!\d)({_YEAR})\s?q([1-4])(?!\w)"
+)
+_QUARTER_WORDS = re.compile(
+    rf"\b((?:{_ORDINAL})(?:(?:,\s|\s(?:and|or|to|through)\s|,\s(?:and|or)\s)(?:{_ORDINAL})){{0,3}})[\s-]quarters?\b"
+)
+_EACH_ORDINAL = re.compile(rf"\b(?:{_ORDINAL})\b")
+_THREE_MONTHS = re.compile(
+    r"\b(?:(?:three|3)[\s-]months?|(?:thirteen|13)[\s-]weeks?)(?:\speriods?)?\s(end(?:ed|ing))\b"
+)
+_ISO_DAY = re.compile(r"(?<![\d.-])((?:19|20)\d\d)-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(?![\d-])")
+_MONTH_FIRST = re.compile(rf"\b({_MONTH})\.?\s(\d{{1,2}})(?:st|nd|rd|th)?,?\s({_YEAR}){_END}")
+_DAY_FIRST = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?:\s(?:of\s)?|-)({_MONTH})(?:\.?,?\s|-)({_YEAR}){_END}")
+_MONTH_ONLY = re.compile(rf"\b({'|'.join(sorted(_FULL, key=len, reverse=True))})\.?,?\s({_YEAR}){_END}")
+
+_QUARTER_MARKS = tuple(f"q{number}" for number in range(1, 5)) + tuple(f"{number}q" for number in range(1, 5))
+_MONTH_MARKS = tuple(name[:3] for name in MONTHS)
+
+
+def alike(text: str) -> str:
+    """Lower-case text, with its periods and dates in the one spelling.
+
+    >>> alike("q3 fy24 revenue beat the third quarter of fiscal 2023")
+    'q3 quarter 2024 revenue beat the q3 quarter of 2023'
+    """
+    for rewrite, pattern in _patterns(text):
+        text = pattern.sub(rewrite, text)
+    return text
+
+
+def period_spans(text: str) -> list[Range]:
+    """Where periods and dates stand in a text, in order; none within another."""
+    lowered = text.lower()
+    if len(lowered) != len(text):  # a letter such as İ that has two in lower case
+        return []
+    found: list[Range] = []
+    for _, pattern in _patterns(lowered):
+        for match in pattern.finditer(lowered):
+            if all(match.end() <= start or end <= match.start() for start, end in found):
+                found.append(match.span())
+    return sorted(found)
+
+
+def _patterns(text: str) -> Iterator[tuple[Callable[[re.Match[str]], str], re.Pattern[str]]]:
+    """Those that can match: most texts name no period, and looking for a few letters costs next to nothing."""
+    if "fy" in text or "fiscal" in text:
+        yield _fiscal, _FISCAL
+    if "q" in text and any(mark in text for mark in _QUARTER_MARKS):
+        yield _quarter, _QUARTER
+    if "quarter" in text:
+        yield _quarter_words, _QUARTER_WORDS
+    if " end" in text:
+        yield _three_months, _THREE_MONTHS
+    if "-0" in text or "-1" in text:
+        yield _iso_day, _ISO_DAY
+    if ("19" in text or "20" in text) and any(mark in text for mark in _MONTH_MARKS):
+        yield _month_first, _MONTH_FIRST
+        yield _day_first, _DAY_FIRST
+        yield _month_only, _MONTH_ONLY
+
+
+def _fiscal(match: re.Match[str]) -> str:
+    return match[1] or match[3] or full_year(match[2])
+
+
+def _quarter(match: re.Match[str]) -> str:
+    number = match[1] or match[4] or match[7]
+    year = match[2] or match[3] or match[5] or match[6]
+    return f"q{number} quarter {full_year(year)}" if year else f"q{number} quarter"
+
+
+def _quarter_words(match: re.Match[str]) -> str:
+    return " ".join(f"q{ORDINALS[ordinal]}" for ordinal in _EACH_ORDINAL.findall(match[1])) + " quarter"
+
+
+def _three_months(match: re.Match[str]) -> str:
+    return f"quarter {match[1]}"
+
+
+def _iso_day(match: re.Match[str]) -> str:
+    return f"{_BY_NUMBER[int(match[2])]} {int(match[3])}, {match[1]}"
+
+
+def _month_first(match: re.Match[str]) -> str:
+    return f"{_FULL.get(match[1], match[1])} {int(match[2])}, {match[3]}"
+
+
+def _day_first(match: re.Match[str]) -> str:
+    return f"{_FULL.get(match[2], match[2])} {int(match[1])}, {match[3]}"
+
+
+def _month_only(match: re.Match[str]) -> str:
+    return f"{_FULL[match[1]]} {match[2]}"
+
+
+def full_year(digits: str) -> str:
+    """`19` -> `2019`, `98` -> `1998`."""
+    if len(digits) != 2:
+        return digits
+    return f"20{digits}" if int(digits) < _CENTURY else f"19{digits}"
+
+
+# Which days, months, quarters and years does a text name, and at which hours?
+
+
+class When(NamedTuple):
+    """What is said of a date; 0 where nothing is said. `decade`: any year of the ten that begin with `year`."""
+
+    year: int = 0
+    quarter: int = 0
+    month: int = 0
+    day: int = 0
+    decade: bool = False
+
+    def covers(self, claim: When) -> bool:
+        """Does this say all that the claim says? A year covers no day; a day covers its month, quarter and year."""
+        if self.decade or claim.decade:
+            return self.year // 10 == claim.year // 10 and not (claim.month or claim.day)
+        quarter = self.quarter or ((self.month + 2) // 3 if self.month else 0)
+        values = (self.year, quarter if claim.quarter else 0, self.month, self.day)
+        claimed = (claim.year, claim.quarter, claim.month, claim.day)
+        return all(not wanted or wanted == value for wanted, value in zip(claimed, values, strict=True))
+
+    def clashes(self, claim: When) -> bool:
+        """Do both say something of the same part, and differ in it?"""
+        pairs = zip(self[:4], claim[:4], strict=True)
+        return any(value and wanted and value != wanted for wanted, value in pairs)
+
+
+MONTH_NUMBERS = {name: number for names in _NAMES for number, name in enumerate(names.split(), 1)}
+MONTH_NUMBERS |= {short: MONTHS[name] for short, name in _FULL.items()}
+_DATES_MONTH = "(?P<{}>" + "|".join(sorted(MONTH_NUMBERS, key=len, reverse=True)) + r")\b\.?"
+_DATES_YEAR = r"(?P<{}>(?:1\d|20|21)\d\d)\b"
+_DATES_DAY = r"(?P<{}>[0-3]?\d)(?:st|nd|rd|th|\.)?"
+_QUARTERS = ORDINALS | {"final": 4, "last": 4}
+
+DATE_PATTERN = "|".join(
+    (
+        r"\b(?P<y1>(?:1\d|20|21)\d\d)[-/](?P<m1>[01]?\d)[-/](?P<d1>[0-3]?\d)\b",
+        r"\b(?P<a2>[0-3]?\d)(?P<sep2>[./-])(?P<b2>[0-3]?\d)(?P=sep2)(?P<y2>(?:1\d|20)\d\d|\d\d)\b(?![./-]\d)",
+        rf"\b{_DATES_DAY.format('d3')}\s+(?:of\s+|de\s+)?{_DATES_MONTH.format('m3')},?(?:\s+(?:of\s+)?{_DATES_YEAR.format('y3')})?",
+        rf"\b{_DATES_MONTH.format('m4')}\s+(?:the\s+)?(?P<d4>[0-3]?\d)(?:st|nd|rd|th)?\b(?!\s*(?:%|per\s?cent|million))"
+        rf"(?:,?\s+{_DATES_YEAR.format('y4')})?",
+        r"\b" + _DATES_MONTH.format("m5") + r",?\s+(?:of\s+)?" + _DATES_YEAR.format("y5"),
+        r"(?-i:\b(?P<m12>January|February|April|June|July|August|September|October|November|December)\b)",
+        r"(?-i:(?<=\b[Ii]n )|(?<=\bof )|(?<=\bsince )|(?<=\bby )|(?<=\buntil ))(?-i:(?P<m13>May|March)\b)",
+        r"\bQ(?P<q6>[1-4])(?:\s*+(?:of\s++)?(?:FY|fiscal(?:\s+year)?)?\s*+['’]?(?P<y6>(?:19|20)\d\d|\d\d)\b)?(?!\d)",
+        r"\b(?P<q7>[1-4])Q\s*['’]?(?P<y7>(?:19|20)\d\d|\d\d)\b",
+        r"\b(?P<q8>first|second|third|fourth|final|last|1st|2nd|3rd|4th)[\s-]+quarter"
+        r"(?:,?\s+(?:of\s+)?(?:the\s+)?(?:fiscal\s+)?(?:year\s+)?(?P<y8>(?:19|20)\d\d)\b)?",
+        r"\b(?:FY|fiscal(?:\s+year)?)\s*['’]?(?P<y9>(?:19|20)\d\d|\d\d)\b",
+        r"\b(?P<y10>(?:1\d|20)\d0)['’]?s\b",
+        r"(?<![$€£#])\b(?P<y11>(?:1\d|20)\d\d)(?P<to11>[-–/]\d\d)?\b(?![,.]*\d)(?!\s*(?:%|per\s?cent|percent))",
+    )
+)  # fmt: skip
+_GROUPS = re.compile(r"([a-z]+)(\d+)")
+
+
+def read_date(match: re.Match[str]) -> tuple[When, ...]:
+    """The readings of a match of DATE_PATTERN: one, two for a date such as 03/04/2025, none for what is no date."""
+    parts = {name: value for name, value in match.groupdict().items() if value is not None and _GROUPS.fullmatch(name)}
+    number = max(int(_GROUPS.fullmatch(name)[2]) for name in parts)  # type: ignore[index]
+    groups = {_GROUPS.fullmatch(name)[1]: value for name, value in parts.items()}  # type: ignore[index]
+    year = int(full_year(groups.get("y", "0")))
+    if number == 2:
+        first, second = int(groups["a"]), int(groups["b"])
+        return tuple(
+            When(year, 0, month, day)
+            for day, month in dict.fromkeys(((first, second), (second, first)))
+            if 1 <= month <= 12 and 1 <= day <= 31
+        )
+    if "q" in groups:
+        return (When(year, int(groups["q"]) if groups["q"].isdigit() else _QUARTERS[groups["q"].lower()]),)
+    month = groups.get("m", "0").lower()
+    month_number = int(month) if month.isdigit() else MONTH_NUMBERS[month]
+    day = int(groups.get("d", 0))
+    if number == 10:
+        return (When(year, decade=True),)
+    if month_number > 12 or day > 31 or ("d" in groups and day == 0) or (number == 1 and month_number == 0):
+        return ()
+    return (When(year, 0, month_number, day),)
+
+
+# Which years, quarters and days does a text speak of?
+
+SPOKEN_DATE = re.compile(DATE_PATTERN, re.IGNORECASE)
+_RANGE = re.compile(r"((?:19|20)\d\d)\s?(?:-|–|—|to|through|until)\s?((?:19|20)\d\d)")
+_NAMED_DAY = re.compile(r"(?<!\d)((?:19|20)\d\d)[_ ]([01]\d)[_ ]([0-3]\d)(?!\d)")  # in the name of a file
+SEPARATORS = re.compile(r"[_\-–—.,;:/\\()\[\]{}+\s]+")
+EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}\Z")
+_LONGEST_RANGE = 10  # years
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Sets of what was named; an empty one is false."""
+
+    years: frozenset[int] = frozenset()
+    quarters: frozenset[int] = frozenset()
+    days: frozenset[str] = frozenset()  # ISO
+
+    def __bool__(self) -> bool:
+        return bool(self.years or self.quarters or self.days)
+
+    def agreement(self, asked: Period) -> float:
+        """How well a document of this period serves a question about another, from 0 to 1.
+
+        A report of the year after still holds the year before beside its own, so it comes next.
+        """
+        if self.days & asked.days:
+            return 1.0
+        score = self._years_agree(asked)
+        if asked.quarters:
+            score *= 1.0 if self.quarters & asked.quarters else 0.6
+        elif self.quarters and asked.years:
+            score *= 0.8  # a question about a year is rather answered by the report of the year
+        return score
+
+    def _years_agree(self, asked: Period) -> float:
+        if not asked.years or not self.years:
+            return 0.7
+        latest = max(asked.years)
+        if latest in self.years:
+            return 1.0
+        if self.years & asked.years:
+            return 0.85
+        return 0.6 if latest + 1 in self.years else 0.2
+
+
+@lru_cache(maxsize=4096)
+def period_of(text: str) -> Period:
+    """`"Q3 2023"` -> years {2023}, quarters {3}."""
+    if not any(character.isdigit() for character in text) and "quarter" not in text.lower():
+        return Period()
+    lowered = alike(text.lower())
+    named = [readings[0] for match in SPOKEN_DATE.finditer(lowered) if len(readings := read_date(match)) == 1]
+    named += [When(int(year), 0, int(month), int(day)) for year, month, day in _NAMED_DAY.findall(lowered)]
+    years = {when.year for when in named if 1900 <= when.year < 2100}
+    for first, last in _RANGE.findall(lowered):
+        if 0 < int(last) - int(first) <= _LONGEST_RANGE:
+            years |= set(range(int(first), int(last) + 1))
+    days = {f"{when.year}-{when.month:02}-{when.day:02}" for when in named if when.year and when.day}
+    return Period(frozenset(years), frozenset(when.quarter for when in named if when.quarter), frozenset(days))
+
+
+def spaced(name: str) -> str:
+    """The name of a file as words: `3M_2018_10K.pdf` -> `3M 2018 10K`."""
+    return SEPARATORS.sub(" ", EXTENSION.sub("", name))
+
+
+def document_period(name: str, title: str, *more: str) -> Period:
+    """Of the name; where it tells none, of the title, then of what else is known, such as the date of the file."""
+    return next(filter(None, map(period_of, (spaced(name), title, *more))), Period())
+
+
+# --- which period is a column or a row of? ----------------------------------------------------------------------------
 
 # `alike` has made "three months ended" and "13 weeks ended" a quarter.
 _LENGTH = re.compile(
@@ -32,9 +322,10 @@ _LENGTH = re.compile(
 _NUMBER_OF_MONTHS = {"three": 3, "six": 6, "nine": 9, "twelve": 12}
 _MONTH_COUNTS = {count: name for name, count in _NUMBER_OF_MONTHS.items()}
 _WEEKS = {"thirteen": 3, "twenty six": 6, "thirty nine": 9, "fifty two": 12, "fifty three": 12}
-SPOKEN_DATE = re.compile(DATE_PATTERN, re.IGNORECASE)
-_MONTH = "|".join(rf"{name[:3].lower()}[a-z]{{0,6}}\.?" for name in month_name[1:])
-_MONTHS = re.compile(rf"\b({_MONTH})\s?(?:-|–|—|to|through)\s?({_MONTH}),?\s((?:19|20)\d\d)\b")  # "January–June 2023"
+_MONTH_WORD = "|".join(rf"{name[:3].lower()}[a-z]{{0,6}}\.?" for name in month_name[1:])
+_MONTHS = re.compile(
+    rf"\b({_MONTH_WORD})\s?(?:-|–|—|to|through)\s?({_MONTH_WORD}),?\s((?:19|20)\d\d)\b"
+)  # "January–June 2023"
 _NUMBERS = {name[:3].lower(): number for number, name in enumerate(month_name) if name}
 _RUN_ON = re.compile(r"(?<=[a-z]{3})(?=\d{1,2},)")  # "December31," as some files have it
 _WEEKS_OF_A_MONTH = 13 / 3
@@ -230,104 +521,3 @@ def _length(text: str) -> int:
     if match["months"]:
         return _NUMBER_OF_MONTHS.get(number) or int(number)
     return _WEEKS.get(number) or round(int(number) / _WEEKS_OF_A_MONTH)
-
-
-# --- which days are meant? -------------------------------------------------------------------------------------------
-
-DAY_NAMES = patterns("catalogue", "periods", re.IGNORECASE)
-_STRETCHES = patterns("catalogue", "stretches", re.IGNORECASE)
-_WEEKDAYS = patterns("catalogue", "weekdays", re.IGNORECASE)
-_ENDS = patterns("catalogue", "ends", re.IGNORECASE)
-_COUNT = re.compile(r"(?:(?<!\w)\w++\s++){0,2}(?<!\w)(\d{1,4})\s++\Z")  # with what stands before it: "in the last 7"
-LATELY = 30  # days
-_DAYS = {"hour": 1, "day": 1, "week": 7, "month": 30, "year": 365}
-
-
-@dataclass(frozen=True, slots=True)
-class Days:
-    """From the first to the last day, both included; None is open. `start..end` is where the question says so."""
-
-    first: datetime.date | None
-    last: datetime.date | None
-    start: int = 0
-    end: int = 0
-
-    @property
-    def is_long(self) -> bool:
-        """A year or more."""
-        return self.first is None or self.last is None or (self.last - self.first).days >= 364
-
-
-def days_of(text: str, today: datetime.date) -> Days | None:
-    """The days that a question names, None where it names none.
-
-    >>> days_of("What was added since 1 March?", datetime.date(2026, 11, 16))
-    Days(first=datetime.date(2026, 3, 1), last=None, start=15, end=28)
-    """
-    found = _relative(text, today) or _dated(text, today)
-    if found is None or found.first is None or found.last is None:
-        return found
-    begin = max(0, found.start - 14)
-    if match := _ENDS["since"].search(text, begin, found.start):
-        return Days(found.first, None, match.start(), found.end)
-    if match := _ENDS["until"].search(text, begin, found.start):
-        return Days(None, found.first - datetime.timedelta(days=1), match.start(), found.end)
-    return found
-
-
-def _relative(text: str, today: datetime.date) -> Days | None:
-    for name, pattern in DAY_NAMES.items():
-        if match := pattern.search(text):
-            return Days(*_named_days(name, today), *match.span())
-    for number, pattern in _WEEKDAYS.items():
-        if match := pattern.search(text):
-            day = today - datetime.timedelta(days=(today.weekday() - int(number)) % 7)
-            return Days(day, day, *match.span())
-    for unit, pattern in _STRETCHES.items():
-        if (match := pattern.search(text)) and (count := _COUNT.search(text[: match.start()])):
-            first = today - datetime.timedelta(days=min(int(count[1]) * _DAYS[unit], 36_500))
-            return Days(first, today, count.start(), match.end())
-    return None
-
-
-def _named_days(name: str, today: datetime.date) -> tuple[datetime.date, datetime.date]:
-    if name in ("today", "yesterday"):
-        day = today - datetime.timedelta(days=name == "yesterday")
-        return day, day
-    if name == "lately":
-        return today - datetime.timedelta(days=LATELY), today
-    which, _, unit = name.partition(" ")
-    if unit == "week":
-        first = today - datetime.timedelta(days=today.weekday() + 7 * (which == "last"))
-        return first, min(first + datetime.timedelta(days=6), today)
-    first = today.replace(day=1) if unit == "month" else today.replace(month=1, day=1)
-    if which == "this":
-        return first, today
-    last = first - datetime.timedelta(days=1)
-    return (last.replace(day=1) if unit == "month" else last.replace(month=1, day=1)), last
-
-
-def _dated(text: str, today: datetime.date) -> Days | None:
-    for match in SPOKEN_DATE.finditer(text):
-        for when in read_date(match)[:1]:
-            if found := _whole(when, today):
-                return Days(*found, *match.span())
-    return None
-
-
-def _whole(when: When, today: datetime.date) -> tuple[datetime.date, datetime.date] | None:
-    """The first and the last day of it; a day or a month without a year is the last one that has been."""
-    if when.decade or not (when.year or when.month):
-        return None
-    year = when.year or today.year
-    first_month = when.month or (3 * when.quarter - 2 if when.quarter else 1)
-    last_month = when.month or (3 * when.quarter if when.quarter else 12)
-    try:
-        first = datetime.date(year, first_month, when.day or 1)
-        after = datetime.date(year + last_month // 12, last_month % 12 + 1, 1)
-    except ValueError:  # 31 February
-        return None
-    last = first if when.day else after - datetime.timedelta(days=1)
-    if not when.year and first > today:
-        return _whole(when._replace(year=year - 1), today)
-    return first, last

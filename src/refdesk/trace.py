@@ -186,7 +186,11 @@ async def json_reply(
     model: LLM, system: str, text: str, schema: Mapping[str, Any], most: int, stage: Stage, role: str = "router"
 ) -> Mapping[str, Any]:
     """The JSON that a model answers; empty when it is none."""
-    reply = await model_reply(model, system, text, schema, most, stage, role)
+    return json_object(await model_reply(model, system, text, schema, most, stage, role))
+
+
+def json_object(reply: str) -> dict[str, Any]:
+    """The JSON object in a model's reply, whatever it says around it; empty when there is none."""
     try:
         found = json.loads(reply[reply.find("{") : reply.rfind("}") + 1])
     except ValueError:

@@ -288,7 +288,7 @@ async def _read_note(search: Search, note: Note, context: Context, stage: Any) -
     if not text or not isinstance(said.get("answered"), bool):
         stage.gave(fell_back="the model gave no note")
         return note
-    following = [" ".join(str(one).split()) for one in said.get("next") or () if isinstance(one, str)]
+    following = [" ".join(str(part).split()) for part in said.get("next") or () if isinstance(part, str)]
     chunks = tuple(chunk.id for number in numbers for chunk in shown[number - 1].chunks)
     is_answered = bool(said["answered"] and numbers)
     return Note(
@@ -296,7 +296,7 @@ async def _read_note(search: Search, note: Note, context: Context, stage: Any) -
         text,
         chunks or note.chunks,
         is_answered,
-        tuple(one for one in following if one and len(one) <= LONGEST_PART),
+        tuple(part for part in following if part and len(part) <= LONGEST_PART),
     )
 
 
@@ -339,7 +339,9 @@ def _with_notes(context: Context, search: Search) -> Context:
     """The notes before the end of the fence, each with the numbers of its passages."""
     lines = []
     for note in search.notes:
-        numbers = [one.number for one in context.passages if {chunk.id for chunk in one.chunks} & set(note.chunks)]
+        numbers = [
+            passage.number for passage in context.passages if {chunk.id for chunk in passage.chunks} & set(note.chunks)
+        ]
         cited = "".join(f"[{number}]" for number in numbers[:3])
         found = escape(note.text) if note.is_answered else "nothing was found"
         lines.append(f"- {escape(note.part.question)}: {found} {cited}".rstrip())

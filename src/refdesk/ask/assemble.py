@@ -16,13 +16,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Citation, Context, Passage, Plan, Query, Retrieved
-from refdesk.ask.citations import BEST, joined_text, may_join, render, stands_alone
+from refdesk.ask.citations import (
+    BEST,
+    PATH,
+    body,
+    by_document,
+    by_sequence,
+    joined_text,
+    may_join,
+    on_one_line,
+    pages_label,
+    picture,
+    render,
+    stands_alone,
+)
 from refdesk.ask.plan import Budget, system_message
-from refdesk.ask.resolution import SHARE, ShortRoom, in_short, surveyed
 from refdesk.library import LibraryReader
+from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS
 from refdesk.settings import Settings
-from refdesk.terms import query_terms, terms
-from refdesk.text import CHARACTERS_PER_TOKEN, rough_tokens
+from refdesk.summaries import ChunkSummary
+from refdesk.text import CHARACTERS_PER_TOKEN, query_terms, rough_tokens, terms
 from refdesk.types import Chunk, Hit
 
 BEST_TOKENS = 900  # of these: three chunks; a tiny model reads 50 tokens a second on two cores
@@ -94,7 +107,7 @@ def assemble(
     text = _within(text, query, room)
     is_too_small = bool(passages) and not kept
     kept = kept or passages[:1]
-    dropped = len(runs) - sum(one.resolution != "summary" for one in kept)
+    dropped = len(runs) - sum(passage.resolution != "summary" for passage in kept)
     return Context(tuple(kept), text, rough_tokens(text), dropped, is_too_small)
 
 
@@ -122,7 +135,11 @@ def with_whole_tables(context: Context, library: LibraryReader) -> Context:
 
 def _whole_table(chunk: Chunk, around: Sequence[Chunk]) -> tuple[Chunk, ...]:
     """The chunk and those before and after it without a gap that begin with the same row: the head is repeated."""
-    found = {one.sequence: one for one in around if one.kind == "table" and one.heading_path == chunk.heading_path}
+    found = {
+        neighbour.sequence: neighbour
+        for neighbour in around
+        if neighbour.kind == "table" and neighbour.heading_path == chunk.heading_path
+    }
     found[chunk.sequence] = chunk
     first = last = chunk.sequence
     while first - 1 in found and _head(found[first]) in found[first - 1].text:
@@ -159,7 +176,7 @@ def grow(
         for chunk in _nearest_first(hit.chunk, around.get(hit.chunk.id, ())):
             if chunk.id in taken or len(run) >= MOST_CHUNKS or spent + chunk.token_count > tokens:
                 continue
-            if any(may_join(chunk, one) for one in run):
+            if any(may_join(chunk, member) for member in run):
                 _insert(run, chunk)
                 taken.add(chunk.id)
                 spent += chunk.token_count
@@ -174,7 +191,7 @@ def _met(runs: Sequence[tuple[Hit, list[Chunk]]]) -> list[tuple[Hit, list[Chunk]
             touches = may_join(run[-1], other[0]) or may_join(other[-1], run[0])
             if touches and len(run) + len(other) <= MOST_CHUNKS:
                 other.extend(run)
-                other.sort(key=lambda one: one.sequence)
+                other.sort(key=lambda member: member.sequence)
                 break
         else:
             found.append((hit, run))
@@ -183,13 +200,13 @@ def _met(runs: Sequence[tuple[Hit, list[Chunk]]]) -> list[tuple[Hit, list[Chunk]
 
 def _home(runs: Sequence[tuple[Hit, list[Chunk]]], chunk: Chunk) -> tuple[Hit, list[Chunk]] | None:
     for hit, run in runs:
-        if len(run) < MOST_CHUNKS and any(one.id == chunk.id or may_join(one, chunk) for one in run):
+        if len(run) < MOST_CHUNKS and any(member.id == chunk.id or may_join(member, chunk) for member in run):
             return hit, run
     return None
 
 
 def _insert(run: list[Chunk], chunk: Chunk) -> None:
-    if all(one.id != chunk.id for one in run):
+    if all(member.id != chunk.id for member in run):
         run.append(chunk)
         run.sort(key=lambda chunk: chunk.sequence)
 
@@ -262,10 +279,10 @@ def shortened(
         return passage
     scores = [_worth(query, chunk, place, vectors, weights) for chunk, place in placed]
     count = max(1, round(share * len(placed)))
-    best = sorted(sorted(range(len(placed)), key=lambda one: (-scores[one], one))[:count])
+    best = sorted(sorted(range(len(placed)), key=lambda number: (-scores[number], number))[:count])
     said: dict[str, None] = {}
-    for one in best:
-        chunk, place = placed[one]
+    for number in best:
+        chunk, place = placed[number]
         sentence = chunk.sentences[place]
         said[chunk.text[sentence.start : sentence.end]] = None
     return replace(passage, text=BETWEEN.join(said), resolution="sentences")
@@ -311,7 +328,7 @@ def _within(text: str, query: Query, room: Room) -> str:
 def previews(context: Context) -> tuple[Citation, ...]:
     """What the answer will be written from, before any sentence of it is chosen."""
     found = []
-    for passage in (one for one in context.passages if one.resolution != "summary"):
+    for passage in (shown for shown in context.passages if shown.resolution != "summary"):
         hit, chunk = passage.hit, passage.hit.chunk
         citation = Citation(
             marker=passage.number,
@@ -330,3 +347,113 @@ def previews(context: Context) -> tuple[Citation, ...]:
         )
         found.append(citation)
     return tuple(found)
+
+
+# --- what is not read in full: summaries, which shrink before they are dropped (seed 000, Q3) -------------------------
+#
+# A passage in short stands for its chunk: whoever cites it cites the chunk's own sentences, never the summary.
+
+
+SHARE = 0.3  # of the room that is kept for summaries where there are any
+LENGTHS = (8, 20, 1000)  # words of a summary: as short as it gets, shortened, whole
+LABEL_TOKENS = 16  # number, chunk, headings
+NAMED = 4  # sections that are named as read in short alone
+
+Placed = tuple[str, int]  # the text, and how long it may be: a place in `LENGTHS`
+
+
+@dataclass(frozen=True, slots=True)
+class ShortRoom:
+    """What is left for summaries: tokens, and bytes of the prompt (None: no limit)."""
+
+    tokens: int
+    bytes: int | None = None
+
+
+def in_short(
+    others: Sequence[ChunkSummary], read: Sequence[Passage], library: LibraryReader, room: ShortRoom
+) -> list[Passage]:
+    """Summaries of what is not read in full, numbered after what is; the nearest as whole as finds room."""
+    full = {chunk.id for passage in read for chunk in passage.chunks}
+    tokens = room.tokens if room.bytes is None else min(room.tokens, room.bytes // CHARACTERS_PER_TOKEN)
+    fitting = fit([summary for summary in others if summary.chunk_id not in full and summary.summary], tokens)
+    there = library.chunks([summary.chunk_id for summary, _ in fitting])
+    kept = [(summary, text) for summary, text in fitting if summary.chunk_id in there]
+    kept.sort(key=lambda pair: (_place(pair[0], read), pair[0].sequence))
+    return [
+        Passage(number, Hit(*there[chosen.chunk_id], 0.0, 0.0, 0.0), (there[chosen.chunk_id][0],), text, "summary")
+        for number, (chosen, text) in enumerate(kept, len(read) + 1)
+    ]
+
+
+def fit(others: Sequence[ChunkSummary], tokens: int) -> list[tuple[ChunkSummary, str]]:
+    """As many as find room at their shortest, the nearest first; then each as long as there is room for it."""
+    texts = [[shorter(summary.summary, words) for words in LENGTHS] for summary in others]
+    chosen: list[int] = []
+    for own in texts:
+        cost = LABEL_TOKENS + rough_tokens(own[0])
+        if cost > tokens:
+            break
+        chosen.append(0)
+        tokens -= cost
+    for length in range(1, len(LENGTHS)):
+        for place, now in enumerate(chosen):
+            more = rough_tokens(texts[place][length]) - rough_tokens(texts[place][now])
+            if more <= tokens:
+                chosen[place] = length
+                tokens -= more
+    return [(others[place], texts[place][length]) for place, length in enumerate(chosen)]
+
+
+def shorter(summary: str, words: int) -> str:
+    """Its first words.
+
+    >>> shorter("Fuel by month and by ship, in litres.", 3)
+    'Fuel by month …'
+    """
+    own = summary.split()
+    return " ".join(own) if len(own) <= words else " ".join(own[:words]) + " …"
+
+
+def _place(summary: ChunkSummary, read: Sequence[Passage]) -> tuple[int, str]:
+    """Documents of which something is read in full come first, in their order."""
+    order = list(dict.fromkeys(passage.document.id for passage in read))
+    return (order.index(summary.document_id) if summary.document_id in order else len(order)), summary.document_id
+
+
+def surveyed(passages: Sequence[Passage], question: str) -> str:
+    """What is read in full and what in short, by document and sequence (seed 000), under the numbers that are cited."""
+    blocks = [FENCE_OPENS]
+    for own in by_document(passages).values():
+        blocks.append(f"=== DOCUMENT: {on_one_line(own[0].document.name)} ===")
+        blocks += [
+            f"[{passage.number}] {_section(passage)}\n{body(passage)}{picture(passage.hit.chunk)}"
+            for passage in by_sequence(own)
+        ]
+    return "\n\n".join([*blocks, FENCE_CLOSES, f"Question: {question}"])
+
+
+def _section(passage: Passage) -> str:
+    """`Chunk 4 (Costs › Fuel), page 7`."""
+    heading = PATH.join(passage.hit.heading_path)
+    named = f" ({on_one_line(heading)})" if heading else ""
+    return f"Chunk {passage.chunks[0].sequence}{named}, {pages_label(passage.pages)}"
+
+
+def said_of_short(context: Context, retrieved: Retrieved, library: LibraryReader) -> str:
+    """The sentence that names what was not read in full; "" where all was."""
+    shown = {passage.hit.chunk.id for passage in context.passages if passage.resolution == "summary"}
+    left = [summary for summary in retrieved.others if not shown or summary.chunk_id in shown]
+    if not left:
+        return ""
+    documents = {
+        document.id: document for _, document in library.chunks([summary.chunk_id for summary in left[:50]]).values()
+    }
+    sections: dict[str, None] = {}
+    for summary in left[:50]:
+        if summary.document_id in documents and summary.heading_path:
+            sections[f"{' › '.join(summary.heading_path)} ({documents[summary.document_id].name})"] = None
+    named = list(sections)[:NAMED]
+    count = f"{len(retrieved.others):,} other chunk{'s' * (len(retrieved.others) != 1)}"
+    nearest = f"; the nearest sections of these are {'; '.join(named)}" if named else ""
+    return f"{count} of the library were seen as summaries only, not in full{nearest}."

@@ -20,15 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.answer import Citation, Claim, Context, Passage, Query, Verdict
+from refdesk.answer import Citation, Claim, Context, Passage, Query, Usage, Verdict, Verification
 from refdesk.ask.citations import code_ranges, outside_code
 from refdesk.ask.draft import PlacedQuote
 from refdesk.ask.markers import MARKER, MARKERS, ClaimText, statements
 from refdesk.ask.model_figures import NumberCheck, Tables, check_numbers
 from refdesk.ask.support import Judged, SourceSentence, cosines, is_negated, judge_claim, read_claim, support
-from refdesk.terms import terms
-from refdesk.text import Range, fold
-from refdesk.types import Chunk
+from refdesk.text import fold, terms
+from refdesk.types import Chunk, Range
 
 # What remains of an answer when the sentences that nothing proves are taken out?
 
@@ -73,6 +72,15 @@ class Attested:
         return {"claims": len(self.claims), "supported": supported, "citations": len(self.citations)}
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The answer as it stands after the checks, those of a second model included."""
+
+    attested: Attested
+    verification: Verification
+    usage: Usage
+
+
 def attest(
     query: Query,
     content: str,
@@ -90,7 +98,7 @@ def attest(
     content = _owned_markers(content, len(order))
     sheet = Sheet(context, order, sentence_vectors, embed, tables or {})
     found = [(statement, _judge(statement, sheet)) for statement in statements(content)]
-    if proofs := {one: judged.lines[0][0] for one, judged in found if _lacks_marker(one, judged, sheet)}:
+    if proofs := {claim: judged.lines[0][0] for claim, judged in found if _lacks_marker(claim, judged, sheet)}:
         content, order = with_markers(content, order, proofs)
         sheet = Sheet(context, order, sentence_vectors, embed, tables or {})
         found = [(statement, _judge(statement, sheet)) for statement in statements(content)]
@@ -130,14 +138,14 @@ def with_markers(content: str, order: Sequence[int], proofs: Mapping[ClaimText, 
     """
     placed = dict(enumerate(order, 1))
     numbers = {passage: -place for place, passage in enumerate(dict.fromkeys(proofs.values()), 1)}  # not yet markers
-    for one, proof in sorted(proofs.items(), key=lambda item: -item[0].start):
-        said = content[one.start : one.end]
+    for claim, proof in sorted(proofs.items(), key=lambda item: -item[0].start):
+        said = content[claim.start : claim.end]
         for match in reversed(list(MARKERS.finditer(outside_code(said)))):
             said = said[: match.start()] + said[match.end() :]
         said = said.rstrip()
         closing = " |" if said.startswith("|") and said.endswith("|") else ""
         said = said.removesuffix("|").rstrip() if closing else said
-        content = f"{content[: one.start]}{said} [{numbers[proof]}]{closing}{content[one.end :]}"
+        content = f"{content[: claim.start]}{said} [{numbers[proof]}]{closing}{content[claim.end :]}"
     placed |= {number: passage for passage, number in numbers.items()}
     used: dict[int, int] = {}
     visible = outside_code(content)

@@ -11,16 +11,17 @@ name that no document has, is left to the search.
 from __future__ import annotations
 
 import datetime
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from refdesk.answer import Answer, Citation, Claim, Confidence, Source, Sufficiency
 from refdesk.ask.attest import origin_of
-from refdesk.document_names import file_names, language_name, language_of, named_documents, subjects
+from refdesk.document_names import DAY_NAMES, file_names, language_name, language_of, named_documents, subjects
 from refdesk.library import LibraryReader
-from refdesk.periods import Days, days_of
-from refdesk.terms import QUERY_STOP_WORDS, document_period, query_terms, terms, terms_of_each, words
+from refdesk.periods import SPOKEN_DATE, When, document_period, read_date
+from refdesk.text import QUERY_STOP_WORDS, patterns, query_terms, terms, terms_of_each, words
 from refdesk.types import Chunk, Document, Range, Scope
 
 LISTED = 50  # names of documents in an answer
@@ -238,14 +239,14 @@ def _added(answer: Answer, asked: Asked) -> Answer | None:
     if asked.days is None:
         last = latest[0]
         told = f"The last document added{where} is {last.name}, on {_day(last.created_at)}:"
-        return _with_names(answer, told, latest[:EXTREMES], lambda one: f"added on {_day(one.created_at)}")
+        return _with_names(answer, told, latest[:EXTREMES], lambda document: f"added on {_day(document.created_at)}")
     found = [document for document in latest if _within(document.created_at, asked.days)]
     if not found:
         before = f"the last one was {latest[0].name}, on {_day(latest[0].created_at)}"
         return _nothing(answer, f"No document{where} was added {_span(asked.days, whole=True)}; {before}.", latest[:1])
     verb = "was" if len(found) == 1 else "were"
     told = f"{_count(len(found))}{where} {verb} added {_span(asked.days, whole=True)}:"
-    return _with_names(answer, told, sorted(found, key=lambda one: one.name))
+    return _with_names(answer, told, sorted(found, key=lambda document: document.name))
 
 
 def _date_key(document: Document) -> str:
@@ -256,8 +257,8 @@ def _date_key(document: Document) -> str:
 _EXTREMES: Mapping[str, tuple[Callable[[Document], str | int], bool, str]] = {
     "newest": (_date_key, True, "newest"),
     "oldest": (_date_key, False, "oldest"),
-    "longest": (lambda one: one.page_count, True, "longest"),
-    "shortest": (lambda one: one.page_count, False, "shortest"),
+    "longest": (lambda document: document.page_count, True, "longest"),
+    "shortest": (lambda document: document.page_count, False, "shortest"),
 }
 
 
@@ -289,10 +290,10 @@ def _attribute(answer: Answer, asked: Asked) -> Answer | None:
         return _of_all(answer, asked)
     ordered = sorted(asked.chosen, key=lambda document: document.name)
     lines = [_told(asked.kind, document) for document in ordered]
-    known = [(line, one) for line, one in zip(lines, ordered, strict=True) if line]
+    known = [(line, document) for line, document in zip(lines, ordered, strict=True) if line]
     if not known:
         return None
-    return _with_lines(answer, [line for line, _ in known], [one for _, one in known])
+    return _with_lines(answer, [line for line, _ in known], [document for _, document in known])
 
 
 def _told(kind: str, document: Document) -> str:
@@ -318,7 +319,7 @@ def _of_all(answer: Answer, asked: Asked) -> Answer | None:
         pages, size = sum(document.page_count for document in documents), sum(document.size for document in documents)
         told = f"{pages:,} pages" if asked.kind == "pages" else _size(size)
         longest = sorted(documents, key=lambda document: (-document.page_count, document.name))
-        shown = _pages if asked.kind == "pages" else lambda one: _size(one.size)
+        shown = _pages if asked.kind == "pages" else lambda document: _size(document.size)
         return _with_names(answer, f"The {_count(len(documents))} have {told} altogether:", longest, shown)
     if asked.kind not in ("language", "format"):
         return None
@@ -432,7 +433,7 @@ def _with_lines(answer: Answer, lines: Sequence[str], documents: Sequence[Docume
 
 def _with_places(answer: Answer, told: str, found: Sequence[FirstMention]) -> Answer:
     """Each document with the page of its first mention, cited."""
-    citations = tuple(_cited(marker, one) for marker, one in enumerate(found[:LISTED], 1))
+    citations = tuple(_cited(marker, document) for marker, document in enumerate(found[:LISTED], 1))
     content, claims = f"{told}\n", []
     for place, citation in enumerate(citations):
         start = len(content) + 1
@@ -442,8 +443,8 @@ def _with_places(answer: Answer, told: str, found: Sequence[FirstMention]) -> An
     if len(found) > LISTED:
         content += f"\n\nand {len(found) - LISTED:,} more"
     sources = (
-        _source(one.document, (citation.marker,), (citation.page,))
-        for one, citation in zip(found, citations, strict=False)
+        _source(document.document, (citation.marker,), (citation.page,))
+        for document, citation in zip(found, citations, strict=False)
     )
     answer = _told_answer(answer, content, ())
     return replace(answer, citations=citations, claims=tuple(claims), sources=tuple(sources))
@@ -470,3 +471,103 @@ def _cited(marker: int, mention: FirstMention) -> Citation:
         url=document.source if document.source.startswith(("http://", "https://")) else "",
         support_score=1.0,
     )
+
+
+# --- which days are meant? --------------------------------------------------------------------------------------------
+
+_STRETCHES = patterns("catalogue", "stretches", re.IGNORECASE)
+_WEEKDAYS = patterns("catalogue", "weekdays", re.IGNORECASE)
+_ENDS = patterns("catalogue", "ends", re.IGNORECASE)
+_COUNT = re.compile(r"(?:(?<!\w)\w++\s++){0,2}(?<!\w)(\d{1,4})\s++\Z")  # with what stands before it: "in the last 7"
+LATELY = 30  # days
+_DAYS = {"hour": 1, "day": 1, "week": 7, "month": 30, "year": 365}
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """From the first to the last day, both included; None is open. `start..end` is where the question says so."""
+
+    first: datetime.date | None
+    last: datetime.date | None
+    start: int = 0
+    end: int = 0
+
+    @property
+    def is_long(self) -> bool:
+        """A year or more."""
+        return self.first is None or self.last is None or (self.last - self.first).days >= 364
+
+
+def days_of(text: str, today: datetime.date) -> Days | None:
+    """The days that a question names, None where it names none.
+
+    >>> days_of("What was added since 1 March?", datetime.date(2026, 11, 16))
+    Days(first=datetime.date(2026, 3, 1), last=None, start=15, end=28)
+    """
+    found = _relative_days(text, today) or _dated_days(text, today)
+    if found is None or found.first is None or found.last is None:
+        return found
+    begin = max(0, found.start - 14)
+    if match := _ENDS["since"].search(text, begin, found.start):
+        return Days(found.first, None, match.start(), found.end)
+    if match := _ENDS["until"].search(text, begin, found.start):
+        return Days(None, found.first - datetime.timedelta(days=1), match.start(), found.end)
+    return found
+
+
+def _relative_days(text: str, today: datetime.date) -> Days | None:
+    for name, pattern in DAY_NAMES.items():
+        if match := pattern.search(text):
+            return Days(*_named_days(name, today), *match.span())
+    for number, pattern in _WEEKDAYS.items():
+        if match := pattern.search(text):
+            day = today - datetime.timedelta(days=(today.weekday() - int(number)) % 7)
+            return Days(day, day, *match.span())
+    for unit, pattern in _STRETCHES.items():
+        if (match := pattern.search(text)) and (count := _COUNT.search(text[: match.start()])):
+            first = today - datetime.timedelta(days=min(int(count[1]) * _DAYS[unit], 36_500))
+            return Days(first, today, count.start(), match.end())
+    return None
+
+
+def _named_days(name: str, today: datetime.date) -> tuple[datetime.date, datetime.date]:
+    if name in ("today", "yesterday"):
+        day = today - datetime.timedelta(days=name == "yesterday")
+        return day, day
+    if name == "lately":
+        return today - datetime.timedelta(days=LATELY), today
+    which, _, unit = name.partition(" ")
+    if unit == "week":
+        first = today - datetime.timedelta(days=today.weekday() + 7 * (which == "last"))
+        return first, min(first + datetime.timedelta(days=6), today)
+    first = today.replace(day=1) if unit == "month" else today.replace(month=1, day=1)
+    if which == "this":
+        return first, today
+    last = first - datetime.timedelta(days=1)
+    return (last.replace(day=1) if unit == "month" else last.replace(month=1, day=1)), last
+
+
+def _dated_days(text: str, today: datetime.date) -> Days | None:
+    for match in SPOKEN_DATE.finditer(text):
+        for when in read_date(match)[:1]:
+            if found := _whole(when, today):
+                return Days(*found, *match.span())
+    return None
+
+
+def _whole(when: When, today: datetime.date) -> tuple[datetime.date, datetime.date] | None:
+    """The first and the last day of it; a day or a month without a year is the last one that has been."""
+    if when.decade or not (when.year or when.month):
+        return None
+    year = when.year or today.year
+    first_month = when.month or (3 * when.quarter - 2 if when.quarter else 1)
+    last_month = when.month or (3 * when.quarter if when.quarter else 12)
+    try:
+        first = datetime.date(year, first_month, when.day or 1)
+        after = datetime.date(year + last_month // 12, last_month % 12 + 1, 1)
+    except ValueError:  # 31 February
+        return None
+    last = first if when.day else after - datetime.timedelta(days=1)
+    if not when.year and first > today:
+        return _whole(when._replace(year=year - 1), today)
+    return first, last

@@ -17,8 +17,8 @@ from functools import lru_cache
 
 from refdesk.answer import Context, Passage
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUMMARY_MARK
-from refdesk.text import Range, fold
-from refdesk.types import Chunk
+from refdesk.text import fold
+from refdesk.types import Chunk, Range
 
 LONGEST = 200  # characters that a bracket may hold and still be a marker
 DICE = 0.5  # seed 002: lowered from 0.7 for better recall
@@ -187,7 +187,7 @@ class CitationResolver:
 
     def _is_bracketed(self, text: str) -> bool:
         """Whether a passage has it in brackets too, "(NATO)": then it is what the document says, and no marker."""
-        return any(f"{one}{text}" in passage.text for passage in self._passages.values() for one in "[(")
+        return any(f"{bracket}{text}" in passage.text for passage in self._passages.values() for bracket in "[(")
 
 
 def _titles(passage: Passage) -> list[str]:
@@ -505,7 +505,7 @@ def _documents(passages: Sequence[Passage], question: str, for_model: bool) -> s
 def _titled(passages: Sequence[Passage], question: str, for_model: bool) -> str:
     """Seed 002: `[Title > Section]` above each passage, `[Title]` where it has no section."""
     order = sandwich(len(passages)) if for_model else range(len(passages))
-    blocks = [f"[{_title(one)}]\n{body(one)}" for one in (passages[place] for place in order)]
+    blocks = [f"[{_title(passage)}]\n{body(passage)}" for passage in (passages[place] for place in order)]
     return "\n\n".join([FENCE_OPENS, *blocks, FENCE_CLOSES, f"Question: {question}"])
 
 

@@ -10,7 +10,7 @@ import json
 import math
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -19,12 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Complexity, Hints, Intent, Query, Route
-from refdesk.ask.forms import captions
 from refdesk.ask.wording import intent_of, meaning, wants
 from refdesk.document_names import asks_catalogue
 from refdesk.ports import Embedder
-from refdesk.terms import QUERY_STOP_WORDS, words
-from refdesk.text import ASSETS
+from refdesk.text import ASSETS, QUERY_STOP_WORDS, STOP_WORDS, words
 
 # Which labelled questions are nearest to this one? Their labels say what kind of question it is.
 
@@ -517,3 +515,78 @@ def _completed(tail: str, first: str) -> str:
     if link and _PERIOD.match(" ".join(words[link + 1 :])) and _PERIOD.match(period):
         return " ".join([*words[: link + 1], period])
     return tail
+
+
+# --- is something asked for that is known by its form: a numbered caption, what a short form stands for? -------------
+
+MOST_BETWEEN = 1  # words that say something between the question word and the number: "What is shown in Table 2?"
+MOST_SMALL = 2  # words of an expansion that give no letter: "Bureau of Meteorology (BM)"
+
+_NUMBERED = r"(fig|tab|chart|exhibit|listing|abb)[a-z]*\.?\s*(\d{1,3}[a-z]?)(?![\w.]*\d)"
+_ASKED = re.compile(rf"(what|which)\b(.*?)\b{_NUMBERED}", re.IGNORECASE)
+_CAPTION = re.compile(rf"{_NUMBERED}(?:\s*[.:–—|)-]|(?-i:\s+[^\Wa-z]))\s*\S", re.IGNORECASE)  # not "Figure 5 shows"
+_SHORT_FORM = re.compile(
+    r"(?i:what (?:do|does|did) (?:the )?)[\"'“]?([A-Z][A-Za-z&]{0,8}[A-Z])[\"'”]? \w+(?: for)?(?: in\b.*)?\??\s*\Z"
+)
+
+
+def captions(question: str) -> Callable[[str], bool] | None:
+    """Whether a sentence is the caption that is asked for; None where none is.
+
+    >>> captions("What does Figure 5 show?")("Fig. 5. Langmuir isotherm of the coated samples.")
+    True
+    """
+    asked = _ASKED.search(question)
+    if asked is None or sum(word not in STOP_WORDS for word in words(asked[2])) > MOST_BETWEEN:
+        return None
+    wanted = (asked[3].lower(), asked[4].lower())
+
+    def is_caption(sentence: str) -> bool:
+        found = _CAPTION.match(sentence.strip())
+        return found is not None and (found[1].lower(), found[2].lower()) == wanted
+
+    return is_caption
+
+
+def short_forms(question: str) -> Callable[[str], bool] | None:
+    """Whether a sentence spells out the short form that is asked for; None where none is."""
+    return (lambda sentence: bool(spelled_out(question, sentence))) if _short_form(question) else None
+
+
+def spelled_out(question: str, sentence: str) -> str:
+    """What the short form that is asked for stands for in this sentence; "" where it does not say it."""
+    short = _short_form(question)
+    return expansion(short, sentence) if short else ""
+
+
+def _short_form(question: str) -> str:
+    asked = _SHORT_FORM.match(question.strip())
+    short = asked[1] if asked else ""
+    return short if sum(letter.isupper() for letter in short) > 1 else ""  # not "What does water mean?"
+
+
+def asked_form(question: str) -> Callable[[str], bool] | None:
+    """Whether a sentence is what is asked for by its form, whatever its words; None where nothing is asked so."""
+    return captions(question) or short_forms(question)
+
+
+def expansion(short: str, sentence: str) -> str:
+    """`digital signal processor` of "the digital signal processor (DSP)"; "" where there is none."""
+    letters = [letter.lower() for letter in short if letter.isalpha()]
+    for found in re.finditer(rf"\((?:[^()]*\s)?[\"'“]?{re.escape(short)}s?[\"'”]?\s*\)", sentence):
+        before = list(re.finditer(r"[^\W\d_][\w’'-]*", sentence[: found.start()]))
+        for count in range(len(letters), len(letters) + MOST_SMALL + 1):
+            if count <= len(before) and _spells([word.group() for word in before[-count:]], letters):
+                return sentence[before[-count].start() : before[-1].end()]
+    for found in re.finditer(rf"\b{re.escape(short)}\s*\(([^()]+)\)", sentence):
+        if _spells(words(found[1]), letters):
+            return found[1]
+    return ""
+
+
+def _spells(spelled: list[str], letters: list[str]) -> bool:
+    """Are these the first letters of the words, small words aside?"""
+    telling = [word for word in spelled if word.lower() not in STOP_WORDS]
+    ways = (spelled, telling, [part for word in spelled for part in word.split("-")])
+    is_whole = bool(telling) and telling[0] == spelled[0]  # not "of Personnel Management"
+    return is_whole and letters in [[word[:1].lower() for word in way] for way in ways]

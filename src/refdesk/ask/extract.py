@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from refdesk.answer import Context, Query, Retrieved
+from refdesk.ask.classify import asked_form, spelled_out
 from refdesk.ask.figures import CURRENCIES, Side, disagree, figures, quoted_side
-from refdesk.ask.forms import asked_form, is_called_after, spelled_out
 from refdesk.ask.listing import ChosenList, Place, chosen_list
 from refdesk.ask.sentences import (
     CALIBRATION,
@@ -40,11 +40,11 @@ from refdesk.ask.wording import (
     unfit_units,
     wanted,
 )
+from refdesk.document_names import is_called_after
 from refdesk.key_sentences import ENDS
 from refdesk.ports import Embedder
 from refdesk.settings import Settings
-from refdesk.terms import query_terms, terms, words
-from refdesk.text import word_set
+from refdesk.text import query_terms, terms, word_set, words
 from refdesk.types import Document, FoundSpan
 
 # Chance from which a span is shown as the thing itself; of those shown .71 share most of their words with the answer on

@@ -19,8 +19,8 @@ from typing import Literal, NamedTuple
 from refdesk.answer import Citation, Conflict, Context, Query
 from refdesk.ask.sentences import FRAME, question_words
 from refdesk.ask.wording import CELLS, STOP_TERMS, named_cells, read
-from refdesk.terms import DATE_PATTERN, Period, When, document_period, read_date, spaced, terms, words
-from refdesk.text import asset_lines, word_list
+from refdesk.periods import DATE_PATTERN, Period, When, document_period, read_date, spaced
+from refdesk.text import asset_lines, terms, word_list, words
 from refdesk.types import Chunk, Document
 
 # --- the words that figures are written with (assets/units.txt) -------------------------------------------------------
@@ -136,7 +136,7 @@ def figures(text: str) -> tuple[Quantity, ...]:
     [(4200000.0, 'USD'), (350000.0, 'g')]
     """
     read = ((_read(match, text), match.start()) for match in _FIGURE.finditer(text))
-    found = [replace(one, bound=_bound(text, start)) for one, start in read if one is not None]
+    found = [replace(figure, bound=_bound(text, start)) for figure, start in read if figure is not None]
     return tuple(_shared_units(found, text))
 
 
@@ -298,16 +298,16 @@ def _bound(text: str, start: int) -> str:
 
 def _shared_units(found: list[Quantity], text: str) -> Iterator[Quantity]:
     """`5–10 kg`, `between 5 and 10 million`: the first takes the unit of the second, as a further reading."""
-    for place, one in enumerate(found):
-        following = found[place + 1] if place + 1 < len(found) else one
-        numbers = one.kind == following.kind == "number" and not one.unit and bool(following.unit)
-        if numbers and _RANGE.fullmatch(text[one.end : following.start]):
+    for place, figure in enumerate(found):
+        following = found[place + 1] if place + 1 < len(found) else figure
+        numbers = figure.kind == following.kind == "number" and not figure.unit and bool(following.unit)
+        if numbers and _RANGE.fullmatch(text[figure.end : following.start]):
             bare = _FIRST_NUMBER.search(following.text)
             written = _value(bare.group())[0] if bare else following.bare  # "10 kg" or "ten kg"
             factor = following.value / written if written else 1.0
-            yield replace(one, others=(*one.others, (one.value * abs(factor), following.unit)))
+            yield replace(figure, others=(*figure.others, (figure.value * abs(factor), following.unit)))
         else:
-            yield one
+            yield figure
 
 
 _FIRST_NUMBER = re.compile(_NUMBER)
@@ -319,7 +319,7 @@ def agrees(claim: Quantity, source: Quantity) -> bool:
         return claim.kind == source.kind and claim.text == source.text
     if claim.kind == "date" or source.kind == "date":
         if claim.kind == source.kind:
-            return any(held.covers(time) for time in claim.when for held in source.when)
+            return any(known.covers(time) for time in claim.when for known in source.when)
         return "number" in (claim.kind, source.kind) and claim.value == source.value and not (claim.unit or source.unit)
     if claim.kind == "time" or source.kind == "time":
         return claim.kind == source.kind and claim.value % 720 == source.value % 720 and _same_half(claim, source)

@@ -33,12 +33,11 @@ from refdesk.answer import (
     encode_answer,
 )
 from refdesk.ask.catalogue import answer_from_catalogue
-from refdesk.ask.changed_figures import asks_over_time, asks_to_compute, of_each_owner, over_time
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
 from refdesk.ask.extract import is_fit_figure
 from refdesk.ask.formula_text import PERCENT, names_ratio, ratio_named
-from refdesk.ask.formulas import computed_answer
+from refdesk.ask.formulas import asks_over_time, asks_to_compute, computed_answer, of_each_owner, over_time
 from refdesk.ask.generate import NOTHING, general, unproved
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, doubted, judge, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped, no_picture, no_place

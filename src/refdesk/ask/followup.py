@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from refdesk.answer import Turn
-from refdesk.terms import QUERY_STOP_WORDS, terms, words
-from refdesk.text import STOP_WORDS, word_set
+from refdesk.text import QUERY_STOP_WORDS, STOP_WORDS, terms, word_set, words
 
 # --- which things does a text speak of? Noun phrases by their borders -----------------------------------------------
 # Words of asking end a noun phrase, and are no thing to come back to. Lists of 783 verbs, adverbs and nouns gave hardly

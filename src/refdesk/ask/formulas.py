@@ -1,30 +1,67 @@
-"""Computes formulas over figures: each figure is looked up in tables and cited, the arithmetic is done here."""
+"""Computes formulas over figures: each figure is looked up in tables and cited, the arithmetic is done here.
+
+The change of a figure is a formula too; what it was in each report, or is of each company, is looked up the same way.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from types import MappingProxyType
 from typing import NamedTuple
 
-from refdesk.answer import Answer, Citation, Claim, Confidence, Figure, FigureCell, Plan, Retrieved, Sufficiency
-from refdesk.ask.changed_figures import changed_item, grown_figures
+from refdesk.answer import Answer, Citation, Claim, Confidence, Figure, FigureCell, Plan, Query, Retrieved, Sufficiency
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.figures import SCALES
-from refdesk.ask.formula_text import PERCENT, AskedFigure, Formula, Node, derived, formulas_in
+from refdesk.ask.formula_text import (
+    PERCENT,
+    AskedFigure,
+    Formula,
+    Node,
+    asks_for_growth,
+    derived,
+    formulas_in,
+    names_ratio,
+    without_growth,
+)
 from refdesk.ask.judge import HIGH, level, related, sources
-from refdesk.ask.line_items import ItemCell, named_times, when_of
-from refdesk.ask.named_figures import is_called, line_item, named_reports, plan_of, report_of, with_hits
+from refdesk.ask.line_items import ItemCell, Report, named_times, vectors_of, when_of
+from refdesk.ask.named_figures import (
+    absence,
+    asked_by_name,
+    is_called,
+    line_item,
+    named_reports,
+    plan_of,
+    report_of,
+    with_hits,
+)
 from refdesk.ask.plan_choice import TablePlan, best_plan
-from refdesk.ask.table_answer import FigureText, asks_which, cell_citations, figure_of, reading, table_candidates
-from refdesk.ask.table_question import with_named_rows
+from refdesk.ask.sentences import asking_part, question_words
+from refdesk.ask.table_answer import (
+    INSTEAD,
+    SHOWN,
+    FigureText,
+    asks_for_figure,
+    asks_which,
+    asks_yes_or_no,
+    cell_citations,
+    figure_of,
+    reading,
+    table_candidates,
+)
+from refdesk.ask.table_question import asking_clause, document_words, with_named_rows
+from refdesk.ask.wording import NUMBER
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, period_from, read_period
 from refdesk.ports import Embedder, Reader
 from refdesk.settings import Settings
 from refdesk.tables import shown_value
+from refdesk.text import terms
 from refdesk.types import Scope
 
 
@@ -155,7 +192,7 @@ def _with_year_before(text: str, times: Sequence[str], retrieved: Retrieved, lib
     """The time that is asked of, else that of the newest report, and the same one a year before."""
     when = read_period(times[0]) if len(times) == 1 else TablePeriod()
     if not times:
-        when = max((one.period for one in named_reports(text, retrieved, library)), key=when_of, default=when)
+        when = max((report.period for report in named_reports(text, retrieved, library)), key=when_of, default=when)
     if when.end or when.months or not when.year:
         return ()
     part = f"Q{when.quarter} " if when.quarter else ""
@@ -186,8 +223,8 @@ def formula_answer(
     `given`: figures whose cells are known already.
     """
     counts = Counter(hit.document.id for hit in (*retrieved.hits, *retrieved.considered))
-    named = [one.document.id for one in named_reports(answer.question, retrieved, library)]
-    wanted = named or retrieved.preferred_documents or [one for one, _ in counts.most_common()]
+    named = [report.document.id for report in named_reports(answer.question, retrieved, library)]
+    wanted = named or retrieved.preferred_documents or [document_id for document_id, _ in counts.most_common()]
     own = replace(scope, documents=tuple(wanted[:MOST_DOCUMENTS]), kinds=("table",))
     known = {asked: figure for asked, found in given.items() if (figure := _figure_of(asked, found)) is not None}
     retrieved = with_hits([*given.values()], retrieved, library)
@@ -261,7 +298,9 @@ def _look_up(
     figure is to be computed from it, so that only a row that is called so will do: "Cost of products" may be a part.
     """
     documents = {hit.document.id: hit.document for hit in (*retrieved.hits, *retrieved.considered)}
-    reports = [report_of(documents[one], library) for one in scope.documents if one in documents]
+    reports = [
+        report_of(documents[document_id], library) for document_id in scope.documents if document_id in documents
+    ]
     named = line_item(asked.what, asked.when, reports, reader)
     if named is not None and is_derived and not is_called(named, asked.what):
         named = None
@@ -321,21 +360,21 @@ def _told(
     library: LibraryReader,
 ) -> Answer:
     chance = SUREST
-    for one in known.values():
-        chance = min(chance, one.found.chance)
+    for figure in known.values():
+        chance = min(chance, figure.found.chance)
     citations: list[Citation] = []
     claims: list[Claim] = []
     lines: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
     figures: list[Figure] = []
     places: dict[AskedFigure, tuple[int, tuple[int, ...]]] = {}  # its marker and its citations
-    for marker, (asked, one) in enumerate(known.items(), 1):
+    for marker, (asked, figure) in enumerate(known.items(), 1):
         first = len(citations)
-        cells = one.found.candidate.table.at(one.what.places)
-        citations += cell_citations(one.found.candidate, cells, marker, one.found.chance, retrieved, library)
+        cells = figure.found.candidate.table.at(figure.what.places)
+        citations += cell_citations(figure.found.candidate, cells, marker, figure.found.chance, retrieved, library)
         own = tuple(range(first, len(citations)))
         places[asked] = marker, own
-        figures.append(figure_of(one.found, one.what, first))
-        lines.append((f"{one.what.label}: {one.what.value}", (marker,), own))
+        figures.append(figure_of(figure.found, figure.what, first))
+        lines.append((f"{figure.what.label}: {figure.what.value}", (marker,), own))
     results, first_lines = [], []
     for formula, value in computed:
         name, used = formula.name[:1].upper() + formula.name[1:], [*dict.fromkeys(formula.root.figures())]
@@ -423,3 +462,134 @@ def _computed(
         table_number=figures[0].table_number,
         page=figures[0].page,
     )
+
+
+# --- how has a figure changed, and what is it of each company? --------------------------------------------------------
+
+_OF_CHANGE = re.compile(  # how it is told
+    r"\byear[- ]over[- ]year\b|\bper ?cent\w*|%|\([^()]*\)"
+    r"|\b(?:any )?(?:change|drop|rise|fall|increase|decrease|decline|growth) (?:in|of) (?:the )?",
+    re.IGNORECASE,
+)
+_HAS_BECOME = re.compile(r"^how (?:has|have)\b", re.IGNORECASE)
+
+
+def changed_item(
+    text: str, retrieved: Retrieved, library: LibraryReader, reader: Reader
+) -> tuple[ItemCell, ItemCell] | None:
+    """The cells of the row whose change between two times is asked for, the earlier first; None where none is sure."""
+    times, vectors = named_times(text), vectors_of(reader)
+    if len(times) != 2 or vectors is None:
+        return None
+    reports, plain = named_reports(text, retrieved, library), _OF_CHANGE.sub("", text)
+    if not reports:
+        return None
+    absent = absence(text, reports, library, reader)
+    found = [asked_by_name(plain, reports, vectors, read_period(when), absent) for when in times]
+    chances = [{cell.item.name: cell.chance for cell in reversed(own)} for own in found]
+    # The same row is meant in both years, or none is.
+    joint = {name: chances[0][name] * chances[1][name] for name in chances[0].keys() & chances[1].keys()}
+    none = math.prod(max(0.0, 1.0 - sum(own.values())) for own in chances)
+    best = max(joint, key=lambda name: joint[name], default="")
+    if not best or joint[best] < SHOWN * (none + sum(joint.values())):
+        return None
+    # The chance that it is meant, given that it is so in both.
+    chance = joint[best] / (none + sum(joint.values()))
+    first, last = (next(replace(cell, chance=chance) for cell in own if cell.item.name == best) for own in found)
+    return first, last
+
+
+def grown_figures(
+    text: str, retrieved: Retrieved, library: LibraryReader, reader: Reader
+) -> tuple[ItemCell, ItemCell] | None:
+    """The figure whose growth in one time is asked for, in that time and in the same one a year before."""
+    times, vectors = named_times(text), vectors_of(reader)
+    if len(times) != 1 or vectors is None or not asks_for_growth(text):
+        return None
+    year = read_period(times[0]).year
+    before = read_period(times[0].replace(str(year), str(year - 1)))
+    reports, plain = named_reports(text, retrieved, library), _OF_CHANGE.sub("", without_growth(text))
+    if not reports or before.year != year - 1:
+        return None
+    absent = absence(text, reports, library, reader)
+    for now in asked_by_name(plain, reports, vectors, None, absent)[:1]:
+        for then in asked_by_name(plain, reports, vectors, before, absent):
+            is_same = then.item.table.id == now.item.table.id and then.item.row == now.item.row
+            if is_same and now.chance >= SHOWN and not (now.asked_months or then.asked_months):
+                return now, then
+    return None
+
+
+def asks_to_compute(query: Query) -> bool:
+    """May a formula answer it? Yes or no only where it names a time or a ratio: "has debt grown since 2021?"."""
+    is_of_time = asks_yes_or_no(query) and (bool(named_times(query.fullest)) or names_ratio(query.fullest))
+    return query.number >= NUMBER or asks_for_figure(query) or is_of_time
+
+
+def asks_over_time(query: Query) -> bool:
+    """Does it ask how a figure has become, and name no time?"""
+    text = asking_part(query.fullest)
+    is_so = asks_for_figure(query) and _HAS_BECOME.search(asking_clause(text)) is not None
+    return is_so and not named_times(text)
+
+
+def over_time(
+    query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader
+) -> tuple[list[TablePlan], Retrieved]:
+    """What a figure was in each of the reports, and what was found on the way to them."""
+    text, vectors = asking_part(query.fullest), vectors_of(reader)
+    if vectors is None:
+        return [], retrieved
+    found: dict[str, ItemCell] = {}
+    for report in named_reports(text, retrieved, library, are_all=True):
+        for cell in asked_by_name(text, [report], vectors)[:1]:
+            known = found.get(cell.cell.period)
+            if cell.chance >= INSTEAD and cell.cell.period and (known is None or cell.chance > known.chance):
+                found[cell.cell.period] = cell
+    lengths = Counter(period_from(when).length for when in found)
+    usual = max(lengths, key=lambda length: lengths[length], default=0)
+    of_length = [cell for when, cell in found.items() if period_from(when).length == usual]
+    told = sorted(of_length, key=lambda cell: when_of(period_from(cell.cell.period)))
+    plans = [plan for cell in told if (plan := plan_of(cell)) is not None]
+    return (plans, with_hits(plans, retrieved, library)) if len(plans) > 1 else ([], retrieved)
+
+
+def of_each_owner(
+    query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader
+) -> tuple[list[tuple[str, TablePlan]], Retrieved]:
+    """One figure of each company that the question names, by its name there; none where it names one, or one lacks it.
+
+    "Which had the higher revenue in 2022, Ortel or Brandau?"
+    """
+    text, vectors = asking_part(query.fullest), vectors_of(reader)
+    reports = named_reports(text, retrieved, library) if vectors is not None else []
+    names = question_words(asking_clause(text)).sentence.names
+    held = [frozenset(names & document_words(report.document, text)) for report in reports]
+    shared = frozenset.intersection(*held) if held else frozenset()  # "10-Q", "Q3"
+    own: dict[frozenset[str], list[Report]] = {}
+    for report, whose in zip(reports, held, strict=True):
+        own.setdefault(whose - shared, []).append(report)
+    are_apart = all(one.isdisjoint(other) for one, other in combinations(own, 2))
+    if vectors is None or len(own) < 2 or not all(own) or not are_apart:
+        return [], retrieved
+    told: list[tuple[str, TablePlan]] = []
+    for whose, theirs in own.items():
+        written = [word.strip(",.?!'’") for word in text.split() if whose.intersection(terms(word))]
+        found = asked_by_name(_without(text, frozenset().union(*own) - whose), theirs, vectors)[:1]
+        plans = [plan for cell in found if cell.chance >= INSTEAD and (plan := plan_of(cell)) is not None]
+        if not plans or not written:
+            return [], retrieved
+        told.append((_POSSESSIVE.sub("", written[0]), plans[0]))
+    return told, with_hits([plan for _, plan in told], retrieved, library)
+
+
+def _without(text: str, stems: frozenset[str]) -> str:
+    """Without the names of the others, and what joins them and compares: "Apple or Intel"."""
+    kept = [
+        word for word in text.split() if stems.isdisjoint(terms(word)) and not _COMPARES.fullmatch(word.strip(",?"))
+    ]
+    return " ".join(kept)
+
+
+_POSSESSIVE = re.compile(r"['’]s?$")
+_COMPARES = re.compile(r"or|company|higher|lower|more|less|larger|smaller|greater|bigger|compare", re.IGNORECASE)

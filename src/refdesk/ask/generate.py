@@ -134,8 +134,8 @@ def failed_models(draft: Draft) -> tuple[FailedModel, ...]:
 def sentence(failed: Sequence[ProviderError], writer: str, *, is_quoting: bool) -> str:
     """`openai:gpt-4o did not answer (the API key was refused), so this answer is quoted from the documents.`"""
     named = ", nor did ".join(
-        f"{one.model} did not answer ({reason(one)})" if place == 0 else f"{one.model} ({reason(one)})"
-        for place, one in enumerate(failed)
+        f"{failure.model} did not answer ({reason(failure)})" if place == 0 else f"{failure.model} ({reason(failure)})"
+        for place, failure in enumerate(failed)
     )
     if writer != EXTRACTIVE:
         return f"{named}, so {writer} wrote this instead."
@@ -207,7 +207,7 @@ async def write(
     most_characters: int | None = None,
 ) -> AsyncGenerator[Event, None]:
     """Writes into the draft, and gives what a reader is to see of it as it comes."""
-    llm = models.role("answer", lambda said: trace.skip("try", said), draft.failures.append)
+    llm = models.role("answer", lambda why: trace.skip("try", why), draft.failures.append)
     if draft.context.is_too_small:
         draft.notes.append(TOO_SMALL.format(most=most_characters or settings.max_context_chars))
         if plan.use_llm:
@@ -330,7 +330,7 @@ async def general(
     images: Sequence[Image] = (),
 ) -> AsyncGenerator[Event, None]:
     """Streams a model's own words into the draft; nobody can stand in for the last model, so its failure is raised."""
-    llm = models.role("answer", lambda said: trace.skip("try", said), draft.failures.append)
+    llm = models.role("answer", lambda note: trace.skip("try", note), draft.failures.append)
     if llm is None:
         why = f": {notes[0].rstrip('.')}" if notes else ""
         raise UsageError(f"the mode 'general' needs a model{why}", hint="set one: REFDESK_LLM=provider:model")

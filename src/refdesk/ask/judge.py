@@ -27,11 +27,12 @@ from refdesk.answer import (
     Sufficiency,
     Verdict,
 )
+from refdesk.ask.attest import Settled
+from refdesk.ask.classify import asked_form
 from refdesk.ask.draft import Draft, not_planted
 from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.figures import CURRENCIES, conflicts
 from refdesk.ask.followup import points_back
-from refdesk.ask.forms import asked_form
 from refdesk.ask.generate import failed_models
 from refdesk.ask.sentences import (
     CALIBRATION,
@@ -45,10 +46,9 @@ from refdesk.ask.sentences import (
     question_words,
     tabulate,
 )
-from refdesk.ask.verify import Settled
 from refdesk.ask.wording import SentenceWords, is_missing, meaning, read, said
 from refdesk.settings import Settings
-from refdesk.terms import as_typed, query_terms, terms
+from refdesk.text import as_typed, query_terms, terms
 from refdesk.trace import Trace
 from refdesk.types import Document, Hit
 
@@ -170,7 +170,9 @@ def typed(query: Query, found: Sequence[str]) -> tuple[str, ...]:
 def _learned(name: str, found: Mapping[str, float]) -> float:
     """The chance that weights of this name give to features."""
     weights: Mapping[str, float] = CALIBRATION[name]
-    return logistic(CALIBRATION[f"{name}_intercept"] + sum(weight * found[one] for one, weight in weights.items()))
+    return logistic(
+        CALIBRATION[f"{name}_intercept"] + sum(weight * found[feature] for feature, weight in weights.items())
+    )
 
 
 def logistic(value: float) -> float:

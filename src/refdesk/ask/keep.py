@@ -268,7 +268,7 @@ class Keeper:
             found = await find() if known is None else known
             # What a question reads of the vectors it notes in them: each has its own.
             own = replace(found, sentence_vectors=type(found.sentence_vectors)(found.sentence_vectors))  # type: ignore
-            is_whole = not any(one.error for one in self._trace.stages[before:])
+            is_whole = not any(stage.error for stage in self._trace.stages[before:])
             if known is None and is_whole and self._may_reuse:
                 self._desk.recent_hits.put(self._found_as, own, self._desk.settings.cache_hits_entries)
             stage.gave(**found.sizes, cached=known is not None)

@@ -32,8 +32,7 @@ from refdesk.periods import YEAR, TablePeriod, period_from, read_period, spoken_
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
 from refdesk.tables import grid_of
-from refdesk.terms import terms, words
-from refdesk.text import asset_lines
+from refdesk.text import asset_lines, terms, words
 from refdesk.types import Document
 
 _LEGAL_FORMS = frozenset(("co", "inc", "corp", "ltd", "plc", "llc", "company", "corporation", "ag", "sa", "nv", "se"))
@@ -362,9 +361,9 @@ def ranked(
     if any(not found.asked_months and said - WHOLE <= found.item.held for found in best.values()):
         best = {value: found for value, found in best.items() if not found.asked_months}
     every = sorted(_parts_weighed(list(best.values()), said), key=lambda found: -found.score)
-    scores = np.array([NOTHING, *(one.score for one in every)])
+    scores = np.array([NOTHING, *(cell.score for cell in every)])
     odds = np.exp(scores - scores.max())
-    return [replace(one, chance=float(own)) for one, own in zip(every, (odds / odds.sum())[1:], strict=True)]
+    return [replace(cell, chance=float(own)) for cell, own in zip(every, (odds / odds.sum())[1:], strict=True)]
 
 
 def _parts_weighed(every: Sequence[ItemCell], said: Set[str]) -> Iterator[ItemCell]:
@@ -418,7 +417,7 @@ def named_times(text: str) -> list[str]:
     ['FY2018', 'FY2019']
     """
     spans = spoken_periods(text)
-    widest = [one for one in spans if not any(other != one and _holds(other, one) for other in spans)]
+    widest = [span for span in spans if not any(other != span and _holds(other, span) for other in spans)]
     said = {str(when): text[slice(*span)] for span in widest if (when := read_period(text[slice(*span)])).year}
     return sorted(said.values(), key=lambda words: when_of(read_period(words)))
 

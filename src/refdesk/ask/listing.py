@@ -26,7 +26,7 @@ from refdesk.document_names import match_names
 from refdesk.key_sentences import key_sentences, says_something, telling_chunks
 from refdesk.library import LibraryReader
 from refdesk.summaries import TreeNode
-from refdesk.terms import query_terms, terms
+from refdesk.text import query_terms, terms
 from refdesk.types import Chunk, Document, Hit, Reading, Scope
 
 FEWEST = 2  # items

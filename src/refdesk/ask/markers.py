@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from refdesk.answer import Context
 from refdesk.ask.citations import FENCE, LONGEST, CitationResolver, closes_fence, outside_code, run_length, span_end
 from refdesk.prompts import NOT_IN_DOCUMENTS
-from refdesk.text import Range, sentences, title_lines
+from refdesk.text import sentences, title_lines
+from refdesk.types import Range
 
 # What has been shown of an answer, and what waits until the next character is known?
 

@@ -23,14 +23,14 @@ from refdesk.ask.support import direction, positive
 from refdesk.ask.table_view import AskedWords, CellPlan, Rows, Selection, View
 from refdesk.library import LibraryReader
 from refdesk.models import estimate
-from refdesk.periods import period_from
+from refdesk.periods import When, period_from
 from refdesk.ports import LLM
 from refdesk.prompts import PLAN_COMPARISONS, PLAN_OPERATIONS, PLAN_SCHEMA, PLAN_SYSTEM
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
 from refdesk.tables import SCALES, Grid, cell_date, cell_number, grid_of, shown_value, touches
-from refdesk.terms import QUERY_STOP_WORDS, When, terms
-from refdesk.text import Range, rough_tokens
+from refdesk.text import QUERY_STOP_WORDS, rough_tokens, terms
 from refdesk.trace import Stage, in_thread, json_reply
+from refdesk.types import Range
 
 MOST_TABLES, MOST_NAMES, MOST_VALUES, LONGEST_NAME = 3, 60, 12, 80  # that the model is shown
 MOST_TOKENS = 300  # of its reply
@@ -145,8 +145,12 @@ class _Reading:
         found = found or [row for row in rows if _same(" › ".join(self.view.grid.rows[row]), name)]
         return found[0] if len(found) == 1 else None
 
-    def _filter(self, one: Mapping[str, Any]) -> Selection | None:
-        column, way, value = self._column(str(one.get("column", ""))), one.get("is"), str(one.get("value", ""))
+    def _filter(self, condition: Mapping[str, Any]) -> Selection | None:
+        column, way, value = (
+            self._column(str(condition.get("column", ""))),
+            condition.get("is"),
+            str(condition.get("value", "")),
+        )
         if column is None or way not in PLAN_COMPARISONS:
             return None
         mask = self._mask(value)
@@ -265,7 +269,7 @@ def _values(view: View) -> Iterator[tuple[str, list[str]]]:
 
 
 def _texts(found: Any) -> list[str] | None:
-    return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else None
+    return found if isinstance(found, list) and all(isinstance(text, str) for text in found) else None
 
 
 def _same(text: str, other: str) -> bool:

@@ -35,10 +35,10 @@ from refdesk.ask.table_answer import INSTEAD, SHOWN, SUREST_AMONG_MANY, TablesRe
 from refdesk.ask.table_question import QUARTER, asking_clause, core_name, document_words, plain_name, things_asked
 from refdesk.ask.table_view import AskedWords, CellPlan, Selection
 from refdesk.library import LibraryReader
-from refdesk.periods import TablePeriod, read_period, spoken_periods
+from refdesk.periods import EXTENSION, TablePeriod, read_period, spoken_periods
 from refdesk.ports import Reader
 from refdesk.tables import touches
-from refdesk.terms import EXTENSION, terms, words
+from refdesk.text import terms, words
 from refdesk.types import Document, Hit, Scope
 
 SHORTEST_NAME = 2  # letters of what names a row: no R&D
@@ -76,7 +76,7 @@ def asked_by_name(
     All that it names may be one thing ("revenue" and "the cloud segment"), or one of it alone. What is said beside
     that, and stands nowhere around the row, makes it less likely.
     """
-    known = frozenset(stem for one in reports for stem in document_words(one.document, text))
+    known = frozenset(stem for report in reports for stem in document_words(report.document, text))
     clause = _without_place(asking_clause(text), reports, known)
     things = [clause[start:end] for start, end in things_asked(clause, known)]
     things = [thing for thing in things if not _NO_THING.fullmatch(thing)]
@@ -113,15 +113,15 @@ def asked_by_name(
 
         found = [
             replace(
-                one,
-                chance=one.chance
-                * BESIDE ** (_strange(one.item, beside) + 2 * _strange(one.item, own & called) + 2 * len(strays)),
+                cell,
+                chance=cell.chance
+                * BESIDE ** (_strange(cell.item, beside) + 2 * _strange(cell.item, own & called) + 2 * len(strays)),
             )
-            for one in ranked(Wanted(thing, when, at_end, of_quarter), reports, vectors, may_be)
-            if not (counted and one.cell.unit)  # how many they are is no money and no percentage
+            for cell in ranked(Wanted(thing, when, at_end, of_quarter), reports, vectors, may_be)
+            if not (counted and cell.cell.unit)  # how many they are is no money and no percentage
         ][:MOST_FOUND]
-        if found and (not best or max(one.chance for one in found) > best[0].chance):
-            best = sorted(found, key=lambda one: -one.chance)
+        if found and (not best or max(cell.chance for cell in found) > best[0].chance):
+            best = sorted(found, key=lambda cell: -cell.chance)
     return best
 
 
@@ -170,7 +170,7 @@ _NO_THING = re.compile(r"(?:much|many)|\d+-?\w{1,2}", re.IGNORECASE)  # "how muc
 
 def _apart(things: Sequence[str]) -> list[str]:
     """Those that are no part of another one."""
-    return [one for one in things if not any(one != other and one in other for other in things)]
+    return [thing for thing in things if not any(thing != other and thing in other for other in things)]
 
 
 def plan_of(found: ItemCell) -> TablePlan | None:
@@ -198,30 +198,37 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, ar
     reports of other companies have too.
     """
     documents = {hit.document.id: hit.document for hit in (*retrieved.hits, *retrieved.considered)}
-    preferred = [documents[one] for one in retrieved.preferred_documents if one in documents]
+    preferred = [documents[document_id] for document_id in retrieved.preferred_documents if document_id in documents]
     wanted = preferred or list(documents.values())
     names = question_words(asking_clause(text)).sentence.names
     by_series: dict[frozenset[str], int] = {}
-    for one in wanted:  # of reports of one name, "2023 Q1 ORT" and "2023 Q3 ORT", one may have the company in its title
-        by_series[_series(one)] = max(by_series.get(_series(one), 0), len(names & document_words(one, text)))
-    held = [by_series[_series(one)] for one in wanted]
+    # Of reports of one name, "2023 Q1 ORT" and "2023 Q3 ORT", one may have the company in its title.
+    for document in wanted:
+        by_series[_series(document)] = max(
+            by_series.get(_series(document), 0), len(names & document_words(document, text))
+        )
+    held = [by_series[_series(document)] for document in wanted]
     most = max(held, default=0)
     if not preferred and not most and len(wanted) > FEW_DOCUMENTS:
         return []
-    wanted = [one for one, count in zip(wanted, held, strict=True) if count == most]
+    wanted = [document for document, count in zip(wanted, held, strict=True) if count == most]
     times = [read_period(when) for when in named_times(text)]
     if times and all(when.length == 12 and not when.end for when in times):  # reports of years say what a year was
-        wanted = [one for one in wanted if report_period(one).quarter in (0, LAST_QUARTER)] or wanted
+        wanted = [document for document in wanted if report_period(document).quarter in (0, LAST_QUARTER)] or wanted
     if len(times) == 1 and times[0].quarter:
-        own = [one for one in wanted if report_period(one).quarter and report_period(one).is_of(times[0])]
+        own = [
+            document
+            for document in wanted
+            if report_period(document).quarter and report_period(document).is_of(times[0])
+        ]
         wanted = own or wanted
     if not are_all and not times:
-        newest = max((_age(one) for one in wanted), default=(0, 0))
-        wanted = [one for one in wanted if _age(one) == newest]
+        newest = max((_age(document) for document in wanted), default=(0, 0))
+        wanted = [document for document in wanted if _age(document) == newest]
     return [
         found
-        for one in wanted[: MOST_SERIES if are_all else MOST_REPORTS]
-        if len((found := report_of(one, library)).tables) >= FEWEST_TABLES
+        for document in wanted[: MOST_SERIES if are_all else MOST_REPORTS]
+        if len((found := report_of(document, library)).tables) >= FEWEST_TABLES
     ]
 
 
@@ -273,24 +280,28 @@ def with_named_figures(
     tables = _doubted(text, tables, reports, vectors, is_absent)
     found = asked_by_name(text, reports, vectors, None, is_absent)
     if asks_for_growth(asking_clause(text)):  # an amount is no growth of it; that may be computed
-        found = [one for one in found if one.cell.unit == "%"]
+        found = [cell for cell in found if cell.cell.unit == "%"]
     if not may_rename:
         said = frozenset(terms(text))
-        found = [one for one in found if one.item.stems - WHOLE <= said]
+        found = [cell for cell in found if cell.item.stems - WHOLE <= said]
     plan = tables.best
-    given = {_value_of(one): one.chance for one in (plan, plan.other if plan else None) if one is not None}
+    given = {
+        _value_of(read_plan): read_plan.chance
+        for read_plan in (plan, plan.other if plan else None)
+        if read_plan is not None
+    }
     joint = [
-        replace(one, chance=1.0 - (1.0 - one.chance) * (1.0 - given.get(one.value, 0.0)))
-        if one.chance >= AGREES and not one.is_part
-        else one
-        for one in found
+        replace(cell, chance=1.0 - (1.0 - cell.chance) * (1.0 - given.get(cell.value, 0.0)))
+        if cell.chance >= AGREES and not cell.is_part
+        else cell
+        for cell in found
     ]
-    joint.sort(key=lambda one: -one.chance)
-    plans = [made for one in joint[:2] if (made := plan_of(one)) is not None]
+    joint.sort(key=lambda cell: -cell.chance)
+    plans = [made for cell in joint[:2] if (made := plan_of(cell)) is not None]
     if not plans or plans[0].chance < LEAST:
         return tables, retrieved
     best = plans[0]
-    parts = {one.value for one in found if one.is_part}  # a plan that reads one of these has not seen the whole
+    parts = {cell.value for cell in found if cell.is_part}  # a plan that reads one of these has not seen the whole
     if plan is not None and _value_of(plan) != _value_of(best) and _value_of(plan) not in parts:
         is_computed = plan.plan.kind == "computed" and plan.chance >= SHOWN > best.chance
         if is_computed or best.chance < PLANNED * plan.chance:
@@ -299,7 +310,7 @@ def with_named_figures(
     other = plans[1] if len(plans) > 1 and plans[1].chance >= NEARLY * chance else None
     chosen = replace(best, chance=chance, other=other)
     is_likely = chance >= INSTEAD
-    held = with_hits([one for one in (chosen, other) if one is not None], retrieved, library)
+    held = with_hits([shown_plan for shown_plan in (chosen, other) if shown_plan is not None], retrieved, library)
     return tables._replace(best=chosen, is_sure=chance >= SHOWN, is_likely=is_likely), held
 
 
@@ -311,7 +322,7 @@ def _doubted(
     And where an amount of money is to say how many there are of something, or how it has grown; and where it is not of
     a row that the question calls by its name: "data center revenue" is not all revenue.
     """
-    known = frozenset(stem for one in reports for stem in document_words(one.document, text))
+    known = frozenset(stem for report in reports for stem in document_words(report.document, text))
     clause = asking_clause(text)
     things = frozenset(stem for start, end in things_asked(clause, known) for stem in terms(clause[start:end])) - known
     strays = _strays(_names(clause, known, vectors), reports)
@@ -401,8 +412,8 @@ def line_item(what: str, when: str, reports: Sequence[Report], reader: Reader) -
     if not every:
         return None
     best = every[0]
-    alike = [one for one in every if one.item.stems == best.item.stems and abs(one.value / best.value - 1) <= SAME]
-    return plan_of(replace(best, chance=sum(one.chance for one in alike))) if best.value else plan_of(best)
+    alike = [cell for cell in every if cell.item.stems == best.item.stems and abs(cell.value / best.value - 1) <= SAME]
+    return plan_of(replace(best, chance=sum(cell.chance for cell in alike))) if best.value else plan_of(best)
 
 
 def _value_of(plan: TablePlan) -> float | None:

@@ -282,9 +282,9 @@ def with_house_rules(plan: Plan, collections: Iterable[str], settings: Settings)
     """
     if not plan.use_llm or not (settings.house_rules or settings.collection_rules):
         return plan
-    read = {f"{one}/" for one in collections}
+    read = {f"{collection}/" for collection in collections}
     own = sorted(rules_by_collection(settings.collection_rules).items())
-    found = [rules for name, rules in own if any(one.startswith(f"{name}/") for one in read)]
+    found = [rules for name, rules in own if any(path.startswith(f"{name}/") for path in read)]
     rules = dict.fromkeys(text.strip() for text in (settings.house_rules, *found) if text.strip())
     return replace(plan, house_rules="\n".join(rules))
 

@@ -38,11 +38,11 @@ from refdesk.ask.table_question import (
 )
 from refdesk.ask.table_view import AskedWords, CellPlan, Places, View, head_words
 from refdesk.ask.wording import NUMBER
-from refdesk.periods import TablePeriod, period_from, read_period, spoken_periods
+from refdesk.periods import TablePeriod, alike, period_from, period_of, read_period, spoken_periods
 from refdesk.ports import NoReader, Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
 from refdesk.tables import Grid, cell_number, grid_of, unit_of
-from refdesk.terms import QUERY_STOP_WORDS, alike, period_of, terms
+from refdesk.text import QUERY_STOP_WORDS, terms
 from refdesk.types import Document
 
 FILE = "plan_choice.npz"

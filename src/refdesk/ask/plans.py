@@ -29,7 +29,7 @@ from refdesk.ask.table_view import (
     said,
 )
 from refdesk.tables import Grid
-from refdesk.terms import terms
+from refdesk.text import terms
 
 MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE, MOST_LISTED = 40, 70, 400, 8, 8
 MOST_ANY = 12  # rows that a question names one by one

@@ -156,7 +156,7 @@ def written_parts(parts: Sequence[SubQuestion]) -> Writer:
         doubt: str = "",
         most_characters: int | None = None,
     ) -> AsyncGenerator[Event, None]:
-        llm = models.role("answer", lambda said: trace.skip("try", said), draft.failures.append)
+        llm = models.role("answer", lambda why: trace.skip("try", why), draft.failures.append)
         assert llm is not None, "a plan without a model quotes"
         draft.model = llm.name
         plain = replace(settings, suggest_questions=False, answer_format="plain")
@@ -204,7 +204,7 @@ async def _section(draft: Draft, pieces: AsyncGenerator[Piece, None]) -> str:
 def of_part(context: Context, part: SubQuestion, settings: Settings | None = None, *, is_tiny: bool = False) -> Context:
     """The passages of one part, under the numbers that they have in the whole; a tiny model gets less of them."""
     own = {hit.chunk.id for hit in part.hits_read or part.hits}
-    passages = tuple(one for one in context.passages if own & {chunk.id for chunk in one.chunks})[:PASSAGES]
+    passages = tuple(passage for passage in context.passages if own & {chunk.id for chunk in passage.chunks})[:PASSAGES]
     if settings is None:
         return replace(context, passages=passages)
     if is_tiny and part.query is not None and part.retrieved is not None:

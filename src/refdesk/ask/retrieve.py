@@ -19,18 +19,17 @@ from numpy.typing import NDArray
 from refdesk.answer import Plan, Query, Retrieved, Turn
 from refdesk.ask.citations import stands_alone
 from refdesk.ask.extract import REACH, is_unfit
-from refdesk.ask.forms import as_called
 from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, may_stand, question_words, tabulate
 from refdesk.ask.strategies import STRATEGIES, SearchStrategy, register
 from refdesk.ask.strategies.registry import with_engines
 from refdesk.ask.strategies.survey import router_of
 from refdesk.ask.wording import NUMBER, SentenceWords, has_question_word, read, unfit_units
-from refdesk.document_names import match_names
+from refdesk.document_names import as_called, match_names
 from refdesk.library import EngineHits, LibraryReader, SearchPorts, convex, fuse, reciprocal_rank
 from refdesk.ports import Embedder, Models, NoModels, NoReader, Reader, Reranker
 from refdesk.settings import Settings
 from refdesk.summaries import ChunkSummary
-from refdesk.terms import idf, query_terms
+from refdesk.text import idf, query_terms
 from refdesk.trace import Trace, in_thread
 from refdesk.types import Chunk, Hit, Method, Reading, Scope
 
@@ -140,7 +139,7 @@ def _in_short(job: Retrieval, hits: Sequence[Hit]) -> tuple[ChunkSummary, ...]:
     if job.plan.strategy != "survey":
         return ()
     read = {hit.chunk.id for hit in hits}
-    return tuple(one for chunk_id, one in job.others.items() if chunk_id not in read)
+    return tuple(summary for chunk_id, summary in job.others.items() if chunk_id not in read)
 
 
 # --- searching -------------------------------------------------------------------------------------------------------
@@ -200,9 +199,9 @@ async def _search(job: Retrieval, query: Query, scope: Scope, k: int) -> list[En
     found = await strategy(query, ports)
     if job.plan.engines:
         found = await with_engines(job.plan.engines, found, query, ports)
-    for one in found:
-        job.chosen.update(hit.chunk.id for hit in one.hits if one.are_chosen)
-        for summary in one.others:
+    for engine in found:
+        job.chosen.update(hit.chunk.id for hit in engine.hits if engine.are_chosen)
+        for summary in engine.others:
             job.others.setdefault(summary.chunk_id, summary)
     return found if len(found) < 2 else [EngineHits(job.plan.strategy, together(found, job.settings.rrf_k))]
 
@@ -522,11 +521,11 @@ class SentenceReranker:
         np.maximum.at(sentences, table.chunk, COSINE * table.cosine + COVERAGE * table.coverage)
         top = float(sentences.max()) or 1.0
         blended = [
-            (1.0 - SHARE) * hit.score / best + SHARE * float(one) / top
-            for hit, one in zip(hits, sentences, strict=True)
+            (1.0 - SHARE) * hit.score / best + SHARE * float(sentence) / top
+            for hit, sentence in zip(hits, sentences, strict=True)
         ]
         scale = best / (max(blended) or 1.0)
-        scored = [replace(hit, score=one * scale) for hit, one in zip(hits, blended, strict=True)]
+        scored = [replace(hit, score=score * scale) for hit, score in zip(hits, blended, strict=True)]
         return sorted(scored, key=lambda hit: -hit.score)
 
 
@@ -590,7 +589,7 @@ def ordered(hits: Sequence[Hit], readings: dict[int, Reading]) -> list[Hit]:
         return list(hits)
     worth = [hit.score / best + _relevant(readings.get(hit.chunk.id)) / SCALE for hit in hits]
     most = max(worth)
-    scored = [replace(hit, score=best * (one - most + 1.0)) for hit, one in zip(hits, worth, strict=True)]
+    scored = [replace(hit, score=best * (value - most + 1.0)) for hit, value in zip(hits, worth, strict=True)]
     return sorted(scored, key=lambda hit: -hit.score)
 
 

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from refdesk.answer import Query
 from refdesk.ask.wording import CELLS, NUMBER, STOP_TERMS, SentenceWords, read, read_all, table_header
 from refdesk.key_sentences import ENDS
-from refdesk.terms import QUERY_STOP_WORDS, terms, words
-from refdesk.text import ASSETS, word_list, word_set
+from refdesk.text import ASSETS, QUERY_STOP_WORDS, terms, word_list, word_set, words
 from refdesk.types import Chunk, Document, FoundSpan, Reading
 
 Floats = NDArray[np.float32]

@@ -28,7 +28,7 @@ from refdesk.ask.table_view import (
 )
 from refdesk.records import StoredTable
 from refdesk.tables import Grid, cell_date, cell_number, without_marks
-from refdesk.terms import QUERY_STOP_WORDS, terms, terms_of_each
+from refdesk.text import QUERY_STOP_WORDS, terms, terms_of_each
 
 FEW = 16  # rows that are a tuple, so that the same few rows are the same value wherever they come from
 NEAR = (256, 8192)  # rows from an end of a column that are looked at first for the highest of some
@@ -193,7 +193,7 @@ class SheetView(View):
         filled = (body >= 0).sum(axis=0)
         is_section = (filled == 1) & (body[0] >= 0) & (table.column_count > 2)
         kept = np.flatnonzero((filled > 0) & ~is_section)
-        self._columns = [SheetColumn(one, own) for one, own in zip(body[:, kept], texts, strict=True)]
+        self._columns = [SheetColumn(column, own) for column, own in zip(body[:, kept], texts, strict=True)]
         self._section_texts = [without_marks(texts[0][code]) for code in body[0][is_section].tolist()]
         self._section = np.cumsum(is_section)[kept] - 1  # -1: it stands in none
         self.count, self.width, self.turned = len(kept), table.column_count, False

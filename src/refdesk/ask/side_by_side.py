@@ -20,7 +20,7 @@ from refdesk.library import LibraryReader
 from refdesk.periods import period_from, read_period
 from refdesk.records import MOST_CELLS, StoredCell
 from refdesk.tables import Grid, grid_of, is_scale, shown_value, touches, without_marks
-from refdesk.terms import query_terms, terms
+from refdesk.text import query_terms, terms
 
 NAMED = 0.5  # share of a label's words that a side of the comparison says
 MOST_COMPARED = 12  # attributes
@@ -156,7 +156,7 @@ def _place(
     ]
     if not found:
         return None
-    found.sort(key=lambda one: -one[0])
+    found.sort(key=lambda scored: -scored[0])
     is_one = len(found) == 1 or found[1][0] < found[0][0] or found[1][1] == found[0][1]
     return (found[0][1], found[0][2], found[0][0]) if is_one and found[0][0] >= NAMED else None
 

@@ -18,8 +18,7 @@ from refdesk.ask.extract import Quote
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.sentences import score_sentences, sentence_text
 from refdesk.ask.wording import table_header
-from refdesk.terms import terms
-from refdesk.text import fold
+from refdesk.text import fold, terms
 
 # Of 118 questions of three sets these sentences hold the answer in 108 (227 tokens), the best three passages whole in
 # 111 (608 tokens), and with one sentence around instead of two it is 106 (183 tokens).
@@ -36,16 +35,16 @@ def focused(passages: Sequence[Passage], query: Query, retrieved: Retrieved) -> 
     documents = {passage.document.id: passage.document for passage in passages}
     evidence = (retrieved.sentence_vectors, retrieved.idf, documents, retrieved.readings)
     ranked = score_sentences(query, placed, *evidence)[: SENTENCES if query.intent == "factual" else OF_MANY]
-    shown = list(dict.fromkeys(one.passage for one in ranked))[:BEST]
+    shown = list(dict.fromkeys(sentence.passage for sentence in ranked))[:BEST]
     found = []
-    for passage in (one for one in passages if one.number in shown):
+    for passage in (shown_passage for shown_passage in passages if shown_passage.number in shown):
         parts: list[str] = []
         for chunk in passage.chunks:
             near = {
                 place
-                for one in ranked
-                if one.chunk.id == chunk.id and one.passage == passage.number
-                for place in range(one.sentence - AROUND, one.sentence + AROUND + 1)
+                for scored in ranked
+                if scored.chunk.id == chunk.id and scored.passage == passage.number
+                for place in range(scored.sentence - AROUND, scored.sentence + AROUND + 1)
                 if 0 <= place < len(chunk.sentences)
             }
             if near and chunk.kind == "table":  # a row says nothing without the names of its columns

@@ -100,7 +100,7 @@ class StagedQuestion:
     def keep_only(self, chunk_ids: Sequence[int]) -> None:
         """Reads these of the hits, in this order, and no others."""
         hits = {hit.chunk.id: hit for hit in self._retrieved.hits}
-        chosen = tuple(hits[one] for one in dict.fromkeys(chunk_ids) if one in hits)
+        chosen = tuple(hits[chunk_id] for chunk_id in dict.fromkeys(chunk_ids) if chunk_id in hits)
         self._retrieved = replace(self._retrieved, hits=chosen)
 
     async def context(self) -> Context:

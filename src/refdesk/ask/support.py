@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Claim, Verdict
 from refdesk.ask.figures import Quantity, agrees, compact, figures
-from refdesk.terms import terms
-from refdesk.text import STOP_WORDS, fold, word_set
+from refdesk.text import STOP_WORDS, fold, terms, word_set
 
 # --- does a sentence say the opposite of another? ------------------------------------------------------------------
 # Which words of a sentence carry its meaning? Words, the stems of content words, names.
@@ -264,7 +263,7 @@ def _rival(claim: str, figure: Quantity, free: Sequence[Quantity], near: str) ->
     """The figure of the source that stands where the claim has another: its unit, or the same word beside it."""
     for quantity in free:
         if figure.kind == "date" and quantity.kind == "date":
-            if any(held.clashes(time) for time in figure.when for held in quantity.when):
+            if any(known.clashes(time) for time in figure.when for known in quantity.when):
                 return quantity
         elif figure.kind == "code" or quantity.kind == "code":
             if figure.kind == quantity.kind and figure.text[:2] == quantity.text[:2]:
@@ -370,10 +369,10 @@ def choose(
     def covered(stems: frozenset[str]) -> float:
         return sum(value for stem, value in weight.items() if stem in stems) / total
 
-    scored = sorted(((covered(line.stems) + line.cosine, line) for line in lines), key=lambda one: -one[0])
+    scored = sorted(((covered(line.stems) + line.cosine, line) for line in lines), key=lambda pair: -pair[0])
     if claim.figures:
         best = [(score + FIGURES_WEIGHT * _stated_share(claim, line.text), line) for score, line in scored[:CONSIDERED]]
-        scored[:CONSIDERED] = sorted(best, key=lambda one: -one[0])
+        scored[:CONSIDERED] = sorted(best, key=lambda pair: -pair[0])
     ranked = [line for _, line in scored]
     if not ranked:
         return []
@@ -442,9 +441,9 @@ def support(
     clashes = [*wrong]
     if turned:
         clashes.append(turned)
-    clashes += [f"says “{one}” where the source says “{other}”" for one, other in opposed]
+    clashes += [f"says “{word}” where the source says “{other}”" for word, other in opposed]
     gaps = [*missing_figures, *(f"the source does not name {name}" for name in unnamed)]
-    opposing = frozenset(terms(" ".join(one for one, _ in opposed), language))
+    opposing = frozenset(terms(" ".join(word for word, _ in opposed), language))
     return Support(tuple(chosen), features, covered(near | around | opposing), tuple(clashes), tuple(gaps))
 
 

@@ -37,11 +37,11 @@ from refdesk.ask.table_view import YEAR as YEAR_NUMBER
 from refdesk.ask.table_view import CellPlan, GroupedView, View
 from refdesk.ask.wording import NUMBER, meaning, read, said, wanted
 from refdesk.library import LibraryReader
-from refdesk.periods import YEAR, TablePeriod, period_from, read_period, spoken_period
+from refdesk.periods import YEAR, TablePeriod, period_from, period_of, read_period, spoken_period
 from refdesk.ports import Reader
 from refdesk.records import Path, StoredCell
 from refdesk.tables import Grid, is_scale, shown_value, touches, without_marks
-from refdesk.terms import period_of, terms
+from refdesk.text import terms
 from refdesk.types import Document, Hit
 
 MOST_CHUNKS = 24  # whose tables are looked at

@@ -18,7 +18,7 @@ from refdesk.ask.plan_choice import FoundTable, TablePlan, table_of
 from refdesk.ask.sentences import question_words
 from refdesk.ask.table_question import WHOLE_STEMS, plain_name
 from refdesk.ask.table_view import AskedWords, CellPlan, Selection, View
-from refdesk.terms import terms, words
+from refdesk.text import terms, words
 
 FEWEST = 2  # rows that are several
 MOST = 20  # rows that are told

@@ -33,13 +33,12 @@ from refdesk.ask.sentences import asking_part
 from refdesk.ask.table_view import CODE, KINDS, OPERATIONS, SELECTIONS, AskedWords, CellPlan, Selection, View
 from refdesk.document_names import short_names
 from refdesk.library import LibraryReader
-from refdesk.periods import TablePeriod, period_from, read_period, spoken_periods
+from refdesk.periods import TablePeriod, period_from, period_spans, read_period, spoken_periods
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredTable
 from refdesk.settings import Settings
 from refdesk.tables import cell_number, grid_of, is_scale, without_marks
-from refdesk.terms import QUERY_STOP_WORDS, period_spans, query_terms, terms, words
-from refdesk.text import STOP_WORDS, word_set
+from refdesk.text import QUERY_STOP_WORDS, STOP_WORDS, query_terms, terms, word_set, words
 from refdesk.types import Document, Hit, Scope
 
 _ASKING = r"(?:what|how|which|who|whom|whose|when|where|why)\b"

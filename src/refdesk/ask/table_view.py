@@ -17,10 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.periods import spoken_periods
+from refdesk.periods import period_spans, spoken_periods
 from refdesk.tables import Grid, cell_date, cell_number, is_scale
-from refdesk.terms import QUERY_STOP_WORDS, period_spans, terms, words
-from refdesk.text import word_list
+from refdesk.text import QUERY_STOP_WORDS, terms, word_list, words
 
 Rows = Sequence[int]  # numbers of rows, rising
 Places = Sequence[tuple[int, int]]  # row and column of cells

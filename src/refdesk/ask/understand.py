@@ -40,8 +40,7 @@ from refdesk.library import LibraryReader
 from refdesk.ports import LLM, Embedder
 from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND_ALONE_SCHEMA, STAND_ALONE_SYSTEM
 from refdesk.settings import Settings
-from refdesk.terms import QUERY_STOP_WORDS, query_terms, terms, words
-from refdesk.text import STOP_WORDS, edit_distances
+from refdesk.text import QUERY_STOP_WORDS, STOP_WORDS, edit_distances, query_terms, terms, words
 from refdesk.trace import Stage, Trace, in_thread, is_able, json_reply
 from refdesk.types import Scope
 
@@ -475,8 +474,10 @@ def best(word: str, near: Mapping[str, tuple[float, float, bool]], *, is_name: b
     """The word that was most likely meant; "" when none is likelier than all others and the word itself together."""
     weights = _weights()
     scores = {
-        one: sum(weights[name] * value for name, value in features(word, one, *counts, is_name=is_name).items())
-        for one, counts in near.items()
+        candidate: sum(
+            weights[name] * value for name, value in features(word, candidate, *counts, is_name=is_name).items()
+        )
+        for candidate, counts in near.items()
     }
     if not scores:
         return ""

@@ -23,7 +23,7 @@ from refdesk.models import model_info
 from refdesk.ports import Models, Request
 from refdesk.prompts import DESCRIBE
 from refdesk.settings import Settings
-from refdesk.terms import query_terms
+from refdesk.text import query_terms
 from refdesk.trace import Trace, in_thread
 from refdesk.types import Box
 
@@ -146,7 +146,7 @@ async def with_pictures(
     if question.mode == "vision":
         with trace.optional("pictures", passages=len(context.passages)) as stage:
             shown = await in_thread(_shown, context, desk)
-            parts = [part for one in shown for part in (one.label, one.image)]
+            parts = [part for picture in shown for part in (picture.label, picture.image)]
             stage.gave(pictures=len(shown))
         if not parts:
             keeper.notes.append(UNSEEN)
@@ -164,8 +164,10 @@ class Shown:
 
 def _shown(context: Context, desk: AskPorts) -> list[Shown]:
     """Figures first, then pages, in the order of the passages; each picture once."""
-    figures = [(one, chunk) for one in context.passages for chunk in one.chunks if chunk.image]
-    pages = [(one, one.hit.chunk) for one in context.passages if not any(chunk.image for chunk in one.chunks)]
+    figures = [(passage, chunk) for passage in context.passages for chunk in passage.chunks if chunk.image]
+    pages = [
+        (passage, passage.hit.chunk) for passage in context.passages if not any(chunk.image for chunk in passage.chunks)
+    ]
     found: dict[tuple[str, str], Shown] = {}
     for passage, chunk in (*figures, *pages):
         key = (passage.document.id, chunk.image or f"page {chunk.page}")
@@ -187,10 +189,10 @@ def seen(attested: Attested, context: Context, desk: AskPorts) -> Attested:
     markers = {place for place, number in enumerate(attested.order, 1) if number in shown}
     boxes = _figure_boxes(context, desk)
     citations = tuple(
-        replace(one, boxes=tuple(dict.fromkeys((boxes[one.chunk_id], *one.boxes))), located=True)
-        if one.marker in markers and one.chunk_id in boxes
-        else one
-        for one in attested.citations
+        replace(citation, boxes=tuple(dict.fromkeys((boxes[citation.chunk_id], *citation.boxes))), located=True)
+        if citation.marker in markers and citation.chunk_id in boxes
+        else citation
+        for citation in attested.citations
     )
     claims = tuple(_as_seen(claim) if markers & set(claim.markers) else claim for claim in attested.claims)
     return replace(attested, claims=claims, citations=citations)

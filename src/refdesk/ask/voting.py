@@ -101,7 +101,7 @@ async def vote(
     most_characters: int | None = None,
 ) -> Vote:
     """Has the other drafts written and says what stays; their cost is added to the first draft's."""
-    llm = models.role("answer", lambda said: trace.skip("try", said))
+    llm = models.role("answer", lambda why: trace.skip("try", why))
     assert llm is not None, "somebody has written the first draft"
     warmer = settings if settings.temperature >= WARMER else replace(settings, temperature=WARMER)
     given = (query, plan, draft.context, turns, llm, warmer, trace)
@@ -117,18 +117,18 @@ async def vote(
         return written
 
     others = await asyncio.gather(*(another() for _ in range(plan.drafts - 1)))
-    for one in others:
-        draft.usage += one.usage
-    every = [draft, *(one for one in others if one.content and not one.failures)]
+    for other in others:
+        draft.usage += other.usage
+    every = [draft, *(other for other in others if other.content and not other.failures)]
     if len(every) < AGREE:
         return Vote(None, ALONE.format(count=plan.drafts, model=draft.model), len(every))
-    refusals = [one for one in every if refuses(one.content)]
+    refusals = [written for written in every if refuses(written.content)]
     if len(refusals) >= AGREE:
         said = refusals[0].content
         return Vote(
             None if refusals[0] is draft else said, AGREED.format(count=len(every), model=draft.model), len(every)
         )
-    told = [one for one in every if one not in refusals]
+    told = [written for written in every if written not in refusals]
     return await in_thread(_counted, query, told, len(every), proofs, draft.model, told[0] is draft)
 
 
@@ -141,8 +141,8 @@ def _counted(
     has_first: bool,
 ) -> Vote:
     context, vectors, embed = proofs
-    attested = [attest(query, one.content, one.order, context, vectors, embed) for one in drafts]
-    groups = align([one.claims for one in attested], embed)
+    attested = [attest(query, written.content, written.order, context, vectors, embed) for written in drafts]
+    groups = align([checked.claims for checked in attested], embed)
     kept = [group for group in groups if is_kept(group)]
     if not kept:
         return Vote("", NOTHING.format(count=count, model=model), count)
@@ -182,7 +182,9 @@ def align(drafts: Sequence[Sequence[Claim]], embed: Callable[[str], Any]) -> lis
     groups: list[Group] = []
     for number, claims in enumerate(drafts):
         for place, claim in enumerate(claims):
-            home = next((at for at, one in enumerate(groups) if same(words(one.best.text), words(claim.text))), None)
+            home = next(
+                (at for at, group in enumerate(groups) if same(words(group.best.text), words(claim.text))), None
+            )
             if home is None:
                 groups.append(Group({number: (place,)}, claim, number))
                 continue
@@ -208,7 +210,7 @@ def same(one: tuple[ClaimWords, Any], other: tuple[ClaimWords, Any]) -> bool:
         return False
     fewer, more = sorted((first.figures, second.figures), key=len)
     if (not fewer and more) or not all(
-        any(agrees(held, told) or agrees(told, held) for told in more) for held in fewer
+        any(agrees(figure, told) or agrees(told, figure) for told in more) for figure in fewer
     ):
         return False
     shared = set(first.stems) & set(second.stems)
@@ -226,7 +228,7 @@ def composed(drafts: Sequence[Attested], kept: Sequence[Group]) -> str:
 
     Markers are numbers of passages.
     """
-    base = max(range(len(drafts)), key=lambda number: (sum(number in one.members for one in kept), -number))
+    base = max(range(len(drafts)), key=lambda number: (sum(number in group.members for group in kept), -number))
     own = {place for group in kept for place in group.members.get(base, ())}
     claims = [
         claim if place in own else replace(claim, verdict="unsupported")

@@ -26,8 +26,17 @@ from typing import Any, Literal, NamedTuple
 from refdesk.answer import Intent, Query
 from refdesk.key_sentences import PRONOUN
 from refdesk.ports import Embedder
-from refdesk.terms import QUERY_STOP_WORDS, terms, terms_of_each
-from refdesk.text import ASSETS, STOP_WORDS, asset_lines, fold, word_list, word_set
+from refdesk.text import (
+    ASSETS,
+    QUERY_STOP_WORDS,
+    STOP_WORDS,
+    asset_lines,
+    fold,
+    terms,
+    terms_of_each,
+    word_list,
+    word_set,
+)
 from refdesk.types import Chunk
 
 KEPT = 2048  # sentences remembered: those of a question are asked for again and again

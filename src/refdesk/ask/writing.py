@@ -1,19 +1,24 @@
-"""From search results to the answer: assemble → generate → attest → settle → keep.
+"""From search results to the answer: assemble → generate → attest → verify → keep.
 
 The second half of `flow.py`, which an agent and a report go through as well: whoever has searched, and however, what is
-written is checked the same way.
+written is checked the same way. A verifier gives one verdict for every claim, as JSON. Silence, nonsense, a claim left
+out or a failure count as *not verified*, never as agreement. A reconciler writes the answer anew from the same
+passages; its text is a draft like any other, and goes through the markers and the checks again.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from typing import Any, get_args
+
+import orjson
 
 from refdesk.answer import (
     Answer,
+    Claim,
     Context,
     Done,
     Event,
@@ -25,22 +30,30 @@ from refdesk.answer import (
     Sources,
     Spent,
     Thinking,
+    Usage,
+    Verdict,
+    Verification,
     Verifying,
 )
-from refdesk.ask.assemble import assemble, joined_later, previews, with_neighbours, with_whole_tables
-from refdesk.ask.attest import Attested, attest, attest_quotes
+from refdesk.answer import Turn as Message
+from refdesk.ask.assemble import assemble, joined_later, previews, said_of_short, with_neighbours, with_whole_tables
+from refdesk.ask.attest import CONTRADICTED, REFUTED, Attested, Settled, attest, attest_quotes, remove_unsupported
+from refdesk.ask.citations import render
 from refdesk.ask.draft import Draft, drafted
 from refdesk.ask.extract import extract
 from refdesk.ask.generate import NOT_PROVED, quote_instead, write
 from refdesk.ask.judge import Doubt, Relevance, candidates, conclude
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper
+from refdesk.ask.markers import MARKER, numbered_by_passage, statements
 from refdesk.ask.model_figures import Tables, cited_tables, cites_tables
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, named, with_house_rules
-from refdesk.ask.resolution import said_of_short
+from refdesk.ask.support import kept_verdicts, stricter
 from refdesk.ask.table_answer import TablesRead, likelier_answer
-from refdesk.ask.verify import LEFT_OUT, check, checkable, correct, with_fragment
 from refdesk.ask.wording import wanted
+from refdesk.errors import RefdeskError
 from refdesk.library import LibraryReader
+from refdesk.ports import LLM, Models, Request
+from refdesk.prompts import RECONCILE, RECONCILE_SYSTEM, VERIFY, VERIFY_SCHEMA, VERIFY_SYSTEM
 from refdesk.trace import Trace, in_thread, run
 
 
@@ -202,3 +215,246 @@ async def assembled(
     if wanted(query) == "several" and not plan.use_llm:
         fitted = replace(fitted, context=await in_thread(with_whole_tables, fitted.context, desk.library))
     return fitted
+
+
+# --- does a second model agree? ---------------------------------------------------------------------------------------
+
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+TOKENS_PER_VERDICT = 80  # number, verdict and one short reason, with room to spare
+REWRITTEN_TOKENS = 1200
+MOST_NOTES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What a second model says: (verdict, reason) of every claim, or none when it gave no verdict on each."""
+
+    verification: Verification
+    usage: Usage
+    verdicts: tuple[tuple[Verdict, str], ...] = ()
+
+
+async def verify(query: Query, claims: Sequence[Claim], context: Context, llm: LLM, trace: Trace) -> Review:
+    """What a second model says of every claim: verified, disputed with notes, or failed."""
+    if not claims:
+        return Review(Verification("failed", ("there was no claim to verify",)), Usage())
+    try:
+        text, usage = await _written(verify_request(query, claims, context), llm, trace)
+    except RefdeskError as error:
+        return Review(Verification("failed", (f"not verified: {error}",)), Usage(calls=1))
+    verdicts = read_verdicts(text, len(claims))
+    if verdicts is None:
+        return Review(Verification("failed", ("not verified: the verifier gave no verdict on every claim",)), usage)
+    disputed = [
+        f"“{claim.text}”: {verdict}{f' ({reason})' if reason else ''}"
+        for claim, (verdict, reason) in zip(claims, verdicts, strict=True)
+        if verdict != "supported"
+    ]
+    if disputed:
+        return Review(Verification("disputed", tuple(disputed[:MOST_NOTES])), usage, tuple(verdicts))
+    proved = Verification("verified", (f"{llm.name} found every sentence proved by the passages",))
+    return Review(proved, usage, tuple(verdicts))
+
+
+def verify_request(query: Query, claims: Sequence[Claim], context: Context) -> Request:
+    numbered = [{"claim": number, "text": claim.text} for number, claim in enumerate(claims, 1)]
+    message = VERIFY.format(passages=_passages(query, context), claims=orjson.dumps(numbered).decode())
+    tokens = 200 + TOKENS_PER_VERDICT * len(claims)
+    return Request(VERIFY_SYSTEM, (Message("user", message),), tokens, schema=VERIFY_SCHEMA, role="verifier")
+
+
+async def reconcile(
+    query: Query, content: str, verification: Verification, context: Context, llm: LLM, trace: Trace
+) -> tuple[str, Usage]:
+    """The answer written anew from the passages, with the numbers of the passages as markers."""
+    message = RECONCILE.format(
+        passages=_passages(query, context),
+        draft=orjson.dumps(MARKER.sub("", content)).decode(),  # its markers are not the passages' numbers
+        notes=orjson.dumps(list(verification.notes)).decode(),
+    )
+    request = Request(RECONCILE_SYSTEM, (Message("user", message),), REWRITTEN_TOKENS, role="reconciler")
+    return await _written(request, llm, trace)
+
+
+def _passages(query: Query, context: Context) -> str:
+    return render(context.passages, query.standalone, "numbered", for_model=True)
+
+
+async def _written(request: Request, llm: LLM, trace: Trace) -> tuple[str, Usage]:
+    """All that the model wrote; what came before a restart is void."""
+    parts: list[str] = []
+    usage = Usage(calls=1)
+    with trace.stage("model", model=llm.name, role=request.role) as stage:
+        async with aclosing(llm.stream(request)) as pieces:  # type: ignore[type-var]
+            async for piece in pieces:
+                if piece.restarted:
+                    parts.clear()
+                parts.append(piece.text)
+                usage = piece.usage or usage
+        stage.usage = usage
+        stage.gave(prompt=usage.prompt_tokens, completion=usage.completion_tokens)
+    return "".join(parts), usage
+
+
+def read_verdicts(text: str, count: int) -> list[tuple[Verdict, str]] | None:
+    """(verdict, reason) of claims 1..count, or None when any is missing, doubled, unknown or not readable.
+
+    >>> read_verdicts('{"verdicts": [{"claim": 1, "verdict": "partly", "reason": "no date"}]}', 1)
+    [('partly', 'no date')]
+    """
+    try:
+        value = orjson.loads(_json_part(text))
+    except orjson.JSONDecodeError:
+        return None
+    rows = value.get("verdicts") if isinstance(value, dict) else value
+    if not isinstance(rows, list) or len(rows) != count:
+        return None
+    found: dict[int, tuple[Verdict, str]] = {}
+    for row in rows:
+        if not isinstance(row, dict):
+            return None
+        number, verdict, reason = row.get("claim"), row.get("verdict"), row.get("reason", "")
+        if not isinstance(number, int) or isinstance(number, bool) or verdict not in VERDICTS or number in found:
+            return None
+        found[number] = (verdict, " ".join(str(reason or "").split())[:200])
+    if set(found) != set(range(1, count + 1)):
+        return None
+    return [found[number] for number in range(1, count + 1)]
+
+
+def _json_part(text: str) -> str:
+    """Models put JSON into a code block, or a word before it."""
+    opens = min((place for place in (text.find("{"), text.find("[")) if place >= 0), default=-1)
+    closes = text.rfind("}" if opens >= 0 and text[opens] == "{" else "]")
+    return text[opens : closes + 1] if 0 <= opens < closes else ""
+
+
+# Is the answer right? The built-in check, a verifier where one is named, and what is done when they disagree.
+
+MOST_CLAIMS_NOTED = 5  # claims named in the notes; the verdicts say the rest
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was attested with what the verifier says of it; `review` is None where none was asked."""
+
+    attested: Attested
+    verification: Verification
+    spent: Usage
+    review: Review | None = None
+
+    def needs_correction(self, plan: Plan) -> bool:
+        refuted = any(claim.verdict in REFUTED for claim in self.attested.claims)
+        return plan.verify and plan.reconcile and (refuted or self.verification.status == "disputed")
+
+
+async def check(
+    query: Query, plan: Plan, attested: Attested, context: Context, models: Models, trace: Trace
+) -> Checked:
+    """The built-in check, and that of a verifier where one is named."""
+    if not plan.verify:
+        trace.skip("verify", "the mode is quick")
+        return Checked(attested, Verification("off"), Usage())
+    verification, spent = _built_in(attested.claims), Usage()
+    review: Review | None = None
+    if plan.ask_verifier and (verifier := models.role("verifier")) is not None and attested.claims:
+        with trace.stage("verify", claims=len(attested.claims)) as stage:
+            review = await verify(query, attested.claims, context, verifier, trace)
+            attested = replace(attested, claims=stricter(attested.claims, review.verdicts, verifier.name))
+            verification, spent = _together(review.verification, attested.claims), review.usage
+            stage.gave(status=verification.status, notes=len(verification.notes))
+    return Checked(attested, verification, spent, review)
+
+
+async def correct(
+    query: Query,
+    plan: Plan,
+    checked: Checked,
+    context: Context,
+    vectors: Mapping[int, Any],
+    embed: Callable[[str], Any],
+    models: Models,
+    trace: Trace,
+    tables: Tables | None = None,
+) -> Settled:
+    """Without what is disputed, or as a reconciler writes it; as it was where the plan does not ask for that."""
+    attested, verification, spent, review = checked.attested, checked.verification, checked.spent, checked.review
+    if not checked.needs_correction(plan):
+        return Settled(attested, verification, spent)
+    # Drafts are read as a model writes them: markers are numbers of passages, not yet renumbered.
+    text = numbered_by_passage(remove_unsupported(attested.content, attested.claims), attested.order)
+    if plan.ask_reconciler and (reconciler := models.role("reconciler")) is not None:
+        with trace.optional("reconcile", notes=len(verification.notes)) as stage:
+            written, cost = await reconcile(query, attested.content, verification, context, reconciler, trace)
+            spent += cost
+            text = written if written.strip() else text
+            stage.gave(characters=len(text))
+    again = await _read_again(text, query, context, vectors, embed, tables)
+    if any(claim.verdict in CONTRADICTED for claim in again.claims):  # a reconciler may be wrong too
+        text = numbered_by_passage(remove_unsupported(again.content, again.claims, CONTRADICTED), again.order)
+        again = await _read_again(text, query, context, vectors, embed, tables)
+    if review is not None:
+        again = replace(again, claims=kept_verdicts(again.claims, attested.claims))
+    status = verification.status if verification.status == "failed" else "reconciled"
+    return Settled(again, replace(verification, status=status), spent)
+
+
+async def _read_again(
+    text: str,
+    query: Query,
+    context: Context,
+    vectors: Mapping[int, Any],
+    embed: Callable[[str], Any],
+    tables: Tables | None,
+) -> Attested:
+    draft = drafted(text, context)
+    return await in_thread(attest, query, draft.content, draft.order, context, vectors, embed, tables)
+
+
+def _together(reviewed: Verification, claims: Sequence[Claim]) -> Verification:
+    """Of both checks the stricter: what either disputes is disputed, and a check that failed is no agreement."""
+    built_in = _built_in(claims)
+    if reviewed.status == "failed":
+        return replace(reviewed, notes=(*reviewed.notes, *(built_in.notes if built_in.status == "disputed" else ())))
+    if built_in.status != "disputed":
+        return reviewed
+    return replace(built_in, notes=tuple(dict.fromkeys((*built_in.notes, *_unsaid(reviewed, claims)))))
+
+
+def _unsaid(reviewed: Verification, claims: Sequence[Claim]) -> list[str]:
+    """The reviewer's notes on claims of which the notes of the built-in check say nothing."""
+    if reviewed.status != "disputed":
+        return []
+    named = [f"“{claim.text}”:" for claim in claims if claim.verdict in REFUTED]
+    return [note for note in reviewed.notes if not note.startswith(tuple(named))]
+
+
+def _built_in(claims: Sequence[Claim]) -> Verification:
+    """Agreement means that every claim is supported by the sentence it cites."""
+    wrong = [claim for claim in claims if claim.verdict in REFUTED]
+    if not wrong:
+        return Verification("verified", ("every sentence was checked against the lines it cites",))
+    notes = tuple(f"“{claim.text}”: {claim.note or claim.verdict}" for claim in wrong[:MOST_CLAIMS_NOTED])
+    return Verification("disputed", notes)
+
+
+# What of a very long answer, or of one that was cut off, can be stood behind?
+
+MOST_CLAIMS = 300
+LEFT_OUT = f"Only the first {MOST_CLAIMS} sentences of the model's answer were checked; the rest was left out."
+CUT_OFF = "the model was cut off here"
+_ENDS = (".", "!", "?", "…", "。", "！", "？", ":", ";", "”", '"', ")", "`")
+
+
+def checkable(content: str) -> str:
+    """The content up to as many sentences as are checked."""
+    found = statements(content)
+    return content[: found[MOST_CLAIMS].start].rstrip() if len(found) > MOST_CLAIMS else content
+
+
+def with_fragment(attested: Attested) -> Attested:
+    """The same, its last sentence unsupported where it does not end: nothing proves what it would have said."""
+    if not attested.claims or attested.claims[-1].text.rstrip().endswith(_ENDS):
+        return attested
+    last = replace(attested.claims[-1], verdict="unsupported", note=CUT_OFF)
+    return replace(attested, claims=(*attested.claims[:-1], last))

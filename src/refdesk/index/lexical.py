@@ -1,4 +1,4 @@
-"""BM25 with tantivy, and in memory. Terms come from `refdesk.terms`, so every index analyses text the same way.
+"""BM25 with tantivy, and in memory. Terms come from `refdesk.text`, so every index analyses text the same way.
 
 In memory stand all terms of a small index, and what came last of a large one; scored as tantivy scores them.
 """
@@ -24,8 +24,7 @@ from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder, Scored
 from refdesk.records import LexicalEntry, LibraryState
 from refdesk.store_ports import NO_VECTORS, ChunkStore, IndexContent
-from refdesk.terms import VERSION
-from refdesk.text import edit_distances
+from refdesk.text import VERSION, edit_distances
 from refdesk.types import EVERYTHING, Range, Scope
 
 K1, B = 1.2, 0.75  # tantivy's, and Lucene's
@@ -140,7 +139,7 @@ def _rounded(length: int) -> int:
 
 # --- tantivy's files --------------------------------------------------------------------------------------------------
 
-TERMS = "terms.version"  # which of `refdesk.terms` the index was made with
+TERMS = "terms.version"  # which of `refdesk.text` the index was made with
 WRITER_HEAP = 50_000_000  # bytes; one thread: analysis is done before, so tantivy only sorts postings
 SMALL_HEAP = 15_000_000  # the least that tantivy takes; it fills a third of it with an empty table at each commit
 FEW = 1_000  # entries that find room in the small one

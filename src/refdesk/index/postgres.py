@@ -46,8 +46,7 @@ from refdesk.index.postgres_tables import (
 from refdesk.ports import Embedder, Scored
 from refdesk.records import LexicalEntry, LibraryState
 from refdesk.store_ports import NO_VECTORS, ChunkStore, IndexContent
-from refdesk.terms import VERSION
-from refdesk.text import edit_distances
+from refdesk.text import VERSION, edit_distances
 from refdesk.types import Range, Scope
 
 EXACT_BELOW = 10_000  # chunks; a scan of so many takes as long as the graph

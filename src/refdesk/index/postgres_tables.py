@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from refdesk.errors import LibraryError
 from refdesk.index.textsearch import make_texts
 from refdesk.records import LexicalEntry
-from refdesk.terms import VERSION
+from refdesk.text import VERSION
 
 CONNECTIVITY, EXPANSION_ADD = 16, 64  # of the graph
 MERGED_AT = 8  # segments of a size

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,15 @@ AT_A_TIME = 16  # tokens of a question that are compared with a chunk: for more 
 AT_ONCE = 256  # chunks embedded between two reports
 
 Vectors = NDArray[np.int8]
+
+
+class TokenArrays(NamedTuple):
+    """What is written down, a file for each."""
+
+    vectors: Vectors
+    ids: NDArray[np.int32]
+    chunks: NDArray[np.int64]
+    projection: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,17 +161,10 @@ class MemoryTokens:
         ids = np.concatenate([ids for _, ids, _ in parts]) if parts else np.zeros(0, dtype=np.int32)
         starts = np.cumsum([0, *(len(rows) for _, _, rows in parts)])
         chunks = np.array([(part[0], start) for part, start in zip(parts, starts, strict=False)], dtype=np.int64)
-        self._store(model, vectors, ids, chunks.reshape(-1, 2), projection)
+        self._store(model, TokenArrays(vectors, ids, chunks.reshape(-1, 2), projection))
 
-    def _store(
-        self,
-        model: str,
-        vectors: Vectors,
-        ids: NDArray[np.int32],
-        chunks: NDArray[np.int64],
-        projection: NDArray[np.float32],
-    ) -> None:
-        self._kept = _made(model, vectors, ids, chunks, projection)
+    def _store(self, model: str, arrays: TokenArrays) -> None:
+        self._kept = _made(model, arrays)
 
     def _current(self) -> StoredTokens | None:
         return self._kept
@@ -182,22 +184,14 @@ class FileTokens(MemoryTokens):
         if (before := self._newest()) is not None:
             shutil.rmtree(before, ignore_errors=True)
 
-    def _store(
-        self,
-        model: str,
-        vectors: Vectors,
-        ids: NDArray[np.int32],
-        chunks: NDArray[np.int64],
-        projection: NDArray[np.float32],
-    ) -> None:
+    def _store(self, model: str, arrays: TokenArrays) -> None:
         make_folder(self._folder)
         before = self._newest()
         number = int(before.name.rpartition("-")[2]) + 1 if before else 1
         unfinished = self._folder / f"unfinished-tokens-{number}"
         shutil.rmtree(unfinished, ignore_errors=True)
         make_folder(unfinished)
-        arrays: tuple[NDArray[Any], ...] = (vectors, ids, chunks, projection)
-        for name, array in zip(FILES, arrays, strict=True):
+        for name, array in arrays._asdict().items():
             np.save(unfinished / f"{name}.npy", array)
         (unfinished / "model.json").write_text(json.dumps({"model": model}), encoding="utf-8")
         unfinished.rename(self._folder / f"tokens-{number}")
@@ -223,22 +217,17 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-FILES = ("vectors", "ids", "chunks", "projection")
-
-
 def _opened(folder: Path) -> StoredTokens | None:
     try:
-        arrays = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in FILES]
+        arrays = TokenArrays(*(np.load(folder / f"{name}.npy", mmap_mode="r") for name in TokenArrays._fields))
         model = json.loads((folder / "model.json").read_text(encoding="utf-8"))["model"]
     except (OSError, ValueError, KeyError):  # damaged, or gone this very moment: it can be made anew
         return None
-    vectors, ids, chunks, projection = arrays
-    return _made(str(model), vectors, ids, chunks, np.array(projection))
+    return _made(str(model), arrays._replace(projection=np.array(arrays.projection)))
 
 
-def _made(
-    model: str, vectors: Vectors, ids: NDArray[np.int32], chunks: NDArray[np.int64], projection: NDArray[np.float32]
-) -> StoredTokens:
+def _made(model: str, arrays: TokenArrays) -> StoredTokens:
+    ids, chunks = arrays.ids, arrays.chunks
     ends = [*chunks[1:, 1].tolist(), len(ids)] if len(chunks) else []
     places = {chunk_id: (start, end) for (chunk_id, start), end in zip(chunks.tolist(), ends, strict=True)}
     counts: dict[int, int] = {}
@@ -247,7 +236,7 @@ def _made(
             counts[token] = counts.get(token, 0) + 1
     total = len(places)
     weights = {token: math.log(1.0 + (total - count + 0.5) / (count + 0.5)) for token, count in counts.items()}
-    return StoredTokens(model, vectors, ids, places, projection, weights)
+    return StoredTokens(model, arrays.vectors, ids, places, arrays.projection, weights)
 
 
 def _nearest(asked: NDArray[np.float32], token_vectors: NDArray[np.float32]) -> NDArray[np.float32]:

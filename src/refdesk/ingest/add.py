@@ -17,7 +17,16 @@ from typing import Any
 from refdesk.config import hash_file
 from refdesk.errors import DiskFull, ParserDied, RefdeskError, TooLarge, UnreadableFile
 from refdesk.ingest.pipeline import Finished, FoundFile, NewDocument, Pipeline, discover, look
-from refdesk.ingest.runs import MOST_TAKEN, PARKED, Run, is_tried_again, later
+from refdesk.ingest.runs import (
+    COUNTS,
+    MOST_TAKEN,
+    PARKED,
+    Run,
+    finished_job,
+    is_tried_again,
+    later,
+    without_worker,
+)
 from refdesk.ingest.worker import Preparer
 from refdesk.ingest.workers import (
     AttachedFile,
@@ -38,7 +47,6 @@ from refdesk.types import BACKGROUND, EVERYTHING, QUEUED, Added, Document, Job, 
 
 UPLOAD = "upload:"  # what the source of their documents begins with
 TELL_S = 0.25  # progress is written down this often at most, and what was cancelled is looked for
-COUNTS = ("pages_done", "pages_total", "chunks_done", "chunks_total")
 
 
 class Intake:
@@ -245,7 +253,7 @@ class Intake:
             elif isinstance(error, RefdeskError) and not is_stored:
                 is_full = isinstance(error, DiskFull)
                 reason = "the server's disk is full; try again when there is space on it" if is_full else error.sentence
-                failed.append(replace(_ended(job), status="failed", reason=reason))
+                failed.append(replace(without_worker(job), status="failed", reason=reason))
             elif isinstance(error, Exception):
                 free.append(later(job, error))
             else:  # told to stop: nothing is wrong with it
@@ -500,7 +508,7 @@ class Intake:
         ended = [
             self._taken.pop(added) for added in self._became if added in self._taken and self._under_way[added] <= 0
         ]
-        uploads = {job.id: _result(job, self._became[job.id]) for job in ended if job.kind in QUEUED}
+        uploads = {job.id: finished_job(job, self._became[job.id]) for job in ended if job.kind in QUEUED}
         gone = [job.id for job in ended if job.id not in uploads or self._became[job.id].outcome == "removed"]
         if uploads:
             self._drop(self._settled(uploads.values()))
@@ -552,26 +560,6 @@ class Intake:
     def _say(self, added: Added) -> None:
         self.results.append(added)
         self._on_added(added)
-
-
-def _left_by_others(free: Sequence[Job]) -> list[Job]:
-    return [job for job in free if 0 < job.attempts <= MOST_TAKEN and job.is_due]
-
-
-def _ended(job: Job) -> Job:
-    return replace(job, worker="", password=None, seconds_left=None)
-
-
-def _result(job: Job, added: Added) -> Job:
-    """A job as it is when its documents are finished."""
-    document = added.document
-    ended = replace(_ended(job), reason=added.reason, document_id=document.id if document else "")
-    if added.outcome == "failed":
-        return replace(ended, status="failed", outcome="")
-    pages = document.page_count if document else job.pages_total
-    chunks = document.chunk_count if document else job.chunks_total
-    counts: Any = dict(zip(COUNTS, (pages, pages, chunks, chunks), strict=True))
-    return replace(ended, status="ready", outcome=added.outcome, **counts)
 
 
 def _attached(parent: Document, child: AttachedFile) -> Document:

@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from refdesk.errors import RefdeskError, UsageError
-from refdesk.ingest.summarise import Summariser, SummaryCost, summary_cost
+from refdesk.ingest.summarise import Summariser, SummaryCost, TreeSummariser, summary_cost, tree_cost
 from refdesk.ingest.tree import clusters_of, tree_of
-from refdesk.ingest.tree_summaries import TreeSummariser, tree_cost
 from refdesk.ports import LLM, Embedder, Models
 from refdesk.store_ports import ChunkStore, DocumentStore, Jobs
 from refdesk.summaries import CLUSTER, DOCUMENT, SECTION, SummaryStore, TreeNode
@@ -203,7 +202,7 @@ class Background:
                     job = self._progress(replace(job, chunks_done=job.chunks_done + len(batch)))
         finally:
             await ports.close()
-        return replace(job, reason=summariser.said)
+        return replace(job, reason=summariser.note)
 
     async def _tree_summaries(self, job: Job) -> Job:
         """Has a model sum up what the tree quotes, document by document, then groups the documents anew."""
@@ -221,7 +220,7 @@ class Background:
             await ports.close()
         if left:
             self._clusters(documents, is_new=True)
-        return replace(job, reason=summariser.said)
+        return replace(job, reason=summariser.note)
 
 
 def _scope(job: Job) -> Scope:

@@ -1,4 +1,4 @@
-"""Leases on jobs (which run is working on what), and the delay before a failed job is retried."""
+"""Leases on jobs (which run is working on what), what becomes of a job, and the delay before it is tried again."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from typing import Any, Protocol, TypeVar
 
 from refdesk.errors import DiskFull, LibraryError, ModelError, RefdeskError
 from refdesk.store_ports import Files, Jobs
-from refdesk.types import Job
+from refdesk.types import Added, Job
 
 MOST_TAKEN = 5  # times that a job is taken; what has ended its worker, or met nobody, so often waits for a person
 FIRST_WAIT_S = 5.0  # before the second try
 PARKED = "it is saved; try again with more memory, or split it"
 BEAT_S = 15.0  # a quarter of the lease
+COUNTS = ("pages_done", "pages_total", "chunks_done", "chunks_total")
 
 
 class _Closable(Protocol):
@@ -100,3 +101,19 @@ def later(job: Job, error: BaseException) -> Job:
     wait = FIRST_WAIT_S * 2 ** (job.attempts - 1) * random.uniform(0.75, 1.25)
     reason = error.sentence if isinstance(error, RefdeskError) else ""
     return replace(job, status="pending", worker="", seconds_left=None, lease_until=time.time() + wait, reason=reason)
+
+
+def without_worker(job: Job) -> Job:
+    return replace(job, worker="", password=None, seconds_left=None)
+
+
+def finished_job(job: Job, added: Added) -> Job:
+    """A job as it is when its documents are finished."""
+    document = added.document
+    ended = replace(without_worker(job), reason=added.reason, document_id=document.id if document else "")
+    if added.outcome == "failed":
+        return replace(ended, status="failed", outcome="")
+    pages = document.page_count if document else job.pages_total
+    chunks = document.chunk_count if document else job.chunks_total
+    counts: Any = dict(zip(COUNTS, (pages, pages, chunks, chunks), strict=True))
+    return replace(ended, status="ready", outcome=added.outcome, **counts)

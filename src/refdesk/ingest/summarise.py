@@ -1,4 +1,4 @@
-"""Functional summaries of chunks by a model: telegraphic, 80 to 90 % shorter, with what the chunk defines.
+"""Summaries by a model, of chunks and of the tree above them. Those of chunks are telegraphic, 80 to 90 % shorter:
 
     Fuel rates by ship, 2024–25. DEFINES: slow steaming = below 12 kn. CONDITIONS: rates hold in calm sea. REFS: Table 3
 
@@ -9,9 +9,8 @@ a model leaves out, or writes at such length that it is no summary, is asked for
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,10 @@ import numpy as np
 from refdesk.errors import ProviderError, ProviderUnavailable
 from refdesk.models import estimate, model_info
 from refdesk.ports import LLM, Embedder
-from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUMMARISE_SCHEMA, SUMMARISE_SYSTEM
-from refdesk.summaries import WrittenSummary
+from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUM_UP_SCHEMA, SUM_UP_SYSTEM, SUMMARISE_SCHEMA, SUMMARISE_SYSTEM
+from refdesk.summaries import DOCUMENT, SECTION, TreeNode, WrittenSummary
 from refdesk.text import rough_tokens
-from refdesk.trace import Stage, model_reply
+from refdesk.trace import Stage, json_object, model_reply
 from refdesk.types import Chunk, Document
 
 AT_ONCE = 8  # chunks in one request
@@ -70,15 +69,34 @@ def summary_cost(model: str, chunks: Sequence[Chunk]) -> SummaryCost:
     return SummaryCost(model, len(chunks), read, write, estimate(model, read, write) if chunks else 0.0)
 
 
-class Summariser:
-    """One job's model; counts what it could not do."""
+class _SummaryModel:
+    """One job's model, asked for summaries; counts what it could not do."""
 
     def __init__(self, model: LLM, embedder: Embedder) -> None:
         self._model, self._embedder = model, embedder
         self._left_out = self._failures = 0
 
+    async def _reply(self, system: str, head: str, text: str, schema: Mapping[str, Any], tokens: int) -> str:
+        """What it wrote of a text; "" where it was not there. Too often in a row, or refused, is raised."""
+        message = "\n\n".join([head, FENCE_OPENS, text, FENCE_CLOSES])
+        most = tokens + THOUGHTS * model_info(self._model.name).thinks
+        stage = Stage("summarise", 0.0)
+        try:
+            reply = await model_reply(self._model, system, message, schema, most, stage, "summariser")
+        except ProviderError as error:
+            self._failures += 1
+            if self._failures >= MOST_FAILURES or not isinstance(error, ProviderUnavailable):
+                raise
+            return ""
+        self._failures = 0
+        return reply
+
+
+class Summariser(_SummaryModel):
+    """Summaries of chunks."""
+
     @property
-    def said(self) -> str:
+    def note(self) -> str:
         """What is to be known of the end of it."""
         count = self._left_out
         return f"{count} chunk{'s' * (count != 1)} got no summary that can be used" if count else ""
@@ -102,20 +120,10 @@ class Summariser:
         return await asyncio.to_thread(self._embedded, found)
 
     async def _asked(self, document: Document, chunks: Sequence[Chunk]) -> dict[int, tuple[str, tuple[str, ...]]]:
-        text = "\n\n".join(
-            [f"Document: {' '.join(document.name.split())}", FENCE_OPENS, *map(chunk_block, chunks), FENCE_CLOSES]
-        )
-        most = 3 * WRITTEN_TOKENS * len(chunks) + THOUGHTS * model_info(self._model.name).thinks
-        part = Stage("summarise", 0.0)
-        try:
-            reply = await model_reply(self._model, SUMMARISE_SYSTEM, text, SUMMARISE_SCHEMA, most, part, "summariser")
-        except ProviderError as error:
-            self._failures += 1
-            if self._failures >= MOST_FAILURES or not isinstance(error, ProviderUnavailable):
-                raise
-            return {}
-        self._failures = 0
-        return usable(reply, chunks)
+        head = f"Document: {' '.join(document.name.split())}"
+        text = "\n\n".join(map(chunk_block, chunks))
+        tokens = 3 * WRITTEN_TOKENS * len(chunks)
+        return usable(await self._reply(SUMMARISE_SYSTEM, head, text, SUMMARISE_SCHEMA, tokens), chunks)
 
     def _embedded(self, found: Mapping[int, tuple[str, tuple[str, ...]]]) -> list[WrittenSummary]:
         written = []
@@ -133,11 +141,7 @@ def chunk_block(chunk: Chunk) -> str:
 
 def usable(reply: str, chunks: Sequence[Chunk]) -> dict[int, tuple[str, tuple[str, ...]]]:
     """By sequence number what a model wrote of these chunks; what is malformed, unknown or too long is left out."""
-    try:
-        read = json.loads(reply[reply.find("{") : reply.rfind("}") + 1])
-        rows = read["chunks"]
-    except (ValueError, KeyError, TypeError):
-        return {}
+    rows = json_object(reply).get("chunks")
     known = {chunk.sequence: chunk for chunk in chunks}
     found: dict[int, tuple[str, tuple[str, ...]]] = {}
     for row in rows if isinstance(rows, list) else []:
@@ -156,3 +160,66 @@ def usable(reply: str, chunks: Sequence[Chunk]) -> dict[int, tuple[str, tuple[st
 def _questions(listed: object) -> tuple[str, ...]:
     texts = [" ".join(text.split()) for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
     return tuple(dict.fromkeys(text for text in texts if 0 < len(text) <= LONGEST_QUESTION))[:MOST_QUESTIONS]
+
+
+# --- sections and documents -------------------------------------------------------------------------------------------
+#
+#     chunks of a section → its summary; summaries of the sections → that of the document (RAPTOR, arXiv 2401.18059)
+#
+# The words are searched and never quoted: a node keeps the sentences that prove it, and its vector is the mean of its
+# own and that of the summary. What a model leaves empty or writes at too great length stays as it was.
+
+READ_CHARACTERS = 12_000  # of one section or document; what is longer is cut
+TREE_TOKENS = 120  # of one summary, on average
+LONGEST_OF_NODE = 1_200  # characters of a summary
+
+
+def tree_cost(model: str, nodes: Sequence[TreeNode], chunks: Sequence[Chunk]) -> SummaryCost:
+    """What summaries of these nodes take; `chunks` are those of their documents."""
+    sections = [node for node in nodes if node.level == SECTION]
+    read = len(nodes) * rough_tokens(SUM_UP_SYSTEM) + sum(rough_tokens(_told(node, chunks)) for node in sections)
+    read += TREE_TOKENS * len(sections)  # documents are summed up from what was written of their sections
+    write = (TREE_TOKENS + THOUGHTS * model_info(model).thinks) * len(nodes)
+    price = estimate(model, read, write) if nodes else 0.0
+    return SummaryCost(model, len(nodes), read, write, price, what="section or document")
+
+
+class TreeSummariser(_SummaryModel):
+    """Summaries of sections and documents."""
+
+    @property
+    def note(self) -> str:
+        count = self._left_out
+        return f"{count} of them got no summary that can be used" if count else ""
+
+    async def write(self, document: Document, nodes: Sequence[TreeNode], chunks: Sequence[Chunk]) -> list[TreeNode]:
+        """The nodes of one document, with a summary each as far as the model gave one."""
+        sections = [await self._written(document, node, _told(node, chunks)) for node in nodes if node.level == SECTION]
+        text = "\n\n".join(f"{node.title}\n{node.text}" for node in sections)[:READ_CHARACTERS]
+        whole = [await self._written(document, node, text) for node in nodes if node.level == DOCUMENT]
+        return [*sections, *whole]
+
+    async def _written(self, document: Document, node: TreeNode, told: str) -> TreeNode:
+        if node.model:  # by an earlier job
+            return node
+        text = await self._asked(document, node, told)
+        if not text or len(text) > LONGEST_OF_NODE:
+            self._left_out += 1
+            return node
+        both = node.vector + self._embedder.embed_query(text)
+        vector = (both / max(float(np.linalg.norm(both)), 1e-6)).astype(np.float32)
+        return replace(node, text=text, vector=vector, model=self._model.name)
+
+    async def _asked(self, document: Document, node: TreeNode, told: str) -> str:
+        head = f"Document: {' '.join(document.name.split())}\nSection: {' '.join(node.title.split())}"
+        reply = await self._reply(SUM_UP_SYSTEM, head, told, SUM_UP_SCHEMA, 3 * TREE_TOKENS)
+        found = json_object(reply).get("summary")
+        return " ".join(found.split()) if isinstance(found, str) else ""
+
+
+def _told(node: TreeNode, chunks: Sequence[Chunk]) -> str:
+    first, last = node.sequences
+    node_chunks = [
+        chunk for chunk in chunks if chunk.document_id == node.document_id and first <= chunk.sequence <= last
+    ]
+    return "\n\n".join(map(chunk_block, node_chunks))[:READ_CHARACTERS]

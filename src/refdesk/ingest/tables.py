@@ -25,8 +25,7 @@ from refdesk.tables import (
     unit_of,
     without_marks,
 )
-from refdesk.terms import QUERY_STOP_WORDS, terms, words
-from refdesk.text import sentences
+from refdesk.text import QUERY_STOP_WORDS, sentences, terms, words
 from refdesk.types import Block, Chunk, Geometry, Page, Parsed, lines_of
 
 _PER_WORD = re.compile(r"\bper\b", re.IGNORECASE)

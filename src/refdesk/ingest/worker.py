@@ -42,7 +42,7 @@ from refdesk.parsers.build import ParseOptions
 from refdesk.ports import Embedded, Embedder
 from refdesk.records import Prepared
 from refdesk.settings import Settings
-from refdesk.terms import STEMMERS
+from refdesk.text import STEMMERS
 from refdesk.types import Document, OcrEngine, Parsed
 
 # Which language is a document in? Decides how its words are stemmed.

@@ -66,7 +66,7 @@ LEVELS = 9
 
 def parse(data: bytes, options: ParseOptions) -> Parsed:
     """A Word document; every heading of level 1 opens a page."""
-    archive, _ = open_office(data, options)
+    archive = open_office(data, options)
     reader = _BodyReader(archive)
     reader.read(reader.body)
     items = _with_captions(reader.items)

@@ -12,8 +12,9 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import IO, Any
 from urllib.parse import unquote
 
@@ -92,14 +93,14 @@ class Archive:
             raise BrokenFile(f"the file is damaged: its part {name} cannot be unpacked") from error
 
 
-def open_office(data: bytes, options: ParseOptions) -> tuple[Archive, bytes]:
-    """A checked Office file and its bytes, with the namespaces of "Strict Open XML" turned into the usual ones.
+def open_office(data: bytes, options: ParseOptions) -> Archive:
+    """A checked Office file, with the namespaces of "Strict Open XML" turned into the usual ones.
 
-    The libraries that read Office files know only the usual ones; Word and Excel write either.
+    The parsers know only the usual ones; Word and Excel write either.
     """
     archive = Archive(data, options)
     if not archive.has("_rels/.rels") or not STRICT.search(archive.read("_rels/.rels")):
-        return archive, data
+        return archive
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as changed:
         for name in archive.names:
@@ -107,8 +108,7 @@ def open_office(data: bytes, options: ParseOptions) -> tuple[Archive, bytes]:
             if name.lower().endswith(XML_SUFFIXES):
                 part = STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/", part)
             changed.writestr(name, part)
-    rewritten = target.getvalue()
-    return Archive(rewritten, options), rewritten
+    return Archive(target.getvalue(), options)
 
 
 def _check_sizes(entries: list[zipfile.ZipInfo], packed: int, options: ParseOptions) -> None:
@@ -222,178 +222,280 @@ def as_png(data: bytes) -> bytes | None:
 
 # --- presentations ----------------------------------------------------------------------------------------------------
 
-Shape = Any  # python-pptx is untyped
-
-FURNITURE = ("DATE", "FOOTER", "SLIDE_NUMBER", "HEADER")  # placeholders that repeat on every slide
-TITLES = ("TITLE", "CENTER_TITLE", "VERTICAL_TITLE")
+SHAPES = ("sp", "pic", "grpSp", "graphicFrame", "cxnSp", "contentPart")
+FURNITURE = ("dt", "ftr", "sldNum", "hdr")  # placeholders that repeat on every slide
+TITLES = ("title", "ctrTitle")
+OF_MASTER = {"ctrTitle": "title", **{kind: kind for kind in ("title", *FURNITURE)}}  # all others are its body
+PLACES = ("{*}spPr/{*}xfrm/{*}off", "{*}xfrm/{*}off", "{*}grpSpPr/{*}xfrm/{*}off")
+REFERENCE = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 ROW_HEIGHT = 360_000  # EMU, 1 cm: shapes whose tops differ by less stand side by side
 MAX_DEPTH = 30  # groups inside groups
 MAX_POINTS = 10_000  # of a chart
 GENERIC_TITLE = re.compile(r"PowerPoint.presentation|presentation ?\d*|slide ?\d*", re.I)
 
 
+class SlidePart:
+    """A slide, its layout, master or notes: the shapes on it, and the parts that it refers to."""
+
+    def __init__(self, archive: Archive, name: str) -> None:
+        self.archive, self.root, self.relations = archive, parse_xml(archive.read(name)), relations(archive, name)
+        tree = self.root.find("{*}cSld/{*}spTree")
+        self.shapes: list[Element] = [] if tree is None else shapes_in(tree)
+
+    def data(self, identity: str) -> bytes | None:
+        """The bytes of the part that a shape refers to; None if it is not in the file."""
+        _, name = self.relations.get(identity, ("", ""))
+        return self.archive.read(name) if name and self.archive.has(name) else None
+
+    def related(self, kind: str) -> str:
+        """The name of its layout, master or notes, "" if it has none."""
+        names = (name for found, name in self.relations.values() if found.endswith(f"/{kind}"))
+        return next((name for name in names if self.archive.has(name)), "")
+
+
 def parse_pptx(data: bytes, options: ParseOptions) -> Parsed:
     """Slides in the order of the show, hidden ones included; a slide is called "Slide 3: Title"."""
-    from pptx.package import Package  # half a second to import
-
-    archive, data = open_office(data, options)
-    presentation = Package.open(io.BytesIO(data)).main_document_part.presentation  # also slide shows and templates
+    archive = open_office(data, options)
+    main = main_part(archive, "ppt/presentation.xml")  # also of slide shows and templates
+    found, listed = relations(archive, main), parse_xml(archive.read(main)).iterfind("{*}sldIdLst/{*}sldId")
+    names = [found.get(_reference(entry, "id"), ("", "a slide"))[1] for entry in listed]
     builder = Builder()
-    slides = list(presentation.slides)
     figures = 0
     first_title = ""
-    for number, slide in enumerate(slides, 1):
+    layout_part = cache(partial(SlidePart, archive))
+    for number, name in enumerate(names, 1):
+        slide = SlidePart(archive, name)
         title = _title(slide)
         first_title = first_title or title
         builder.page(f"Slide {number}: {title}" if title else f"Slide {number}")
         if title:
             builder.heading(title, 1)
-        for item in _items(_ordered(slide.shapes), slide):
+        for item in _items(_ordered(slide.shapes, _layouts(slide, layout_part)), slide):
             if item.image is not None and figures >= MAX_FIGURES:
                 continue
             figures += item.image is not None
             builder.add(item)
         if notes := _notes(slide):
             builder.block("text", f"Notes: {notes}")
-        options.progress(number, len(slides))
+        options.progress(number, len(names))
     title, metadata = properties(archive)
     if not title or GENERIC_TITLE.fullmatch(title):
         title = first_title
     return builder.build("pptx", title=title, metadata=metadata)
 
 
-def _title(slide: Any) -> str:
-    shape = slide.shapes.title
-    return one_line(shape.text_frame.text) if shape is not None and shape.has_text_frame else ""
+def _reference(element: Element | None, name: str) -> str:
+    """The id of the relation that an element refers to, "" if it does not."""
+    return "" if element is None else element.get(REFERENCE + name) or ""
 
 
-def _ordered(shapes: Any) -> list[Shape]:
+def _name(element: Element) -> str:
+    """The name of an element without its namespace, "" for comments."""
+    return element.tag.rsplit("}", 1)[-1] if isinstance(element.tag, str) else ""
+
+
+def shapes_in(tree: Element) -> list[Element]:
+    return [child for child in tree if _name(child) in SHAPES]
+
+
+def _placeholder(shape: Element) -> Element | None:
+    return shape.find("*/{*}nvPr/{*}ph")
+
+
+def _role(shape: Element) -> str:
+    """The kind of placeholder a shape is, "" for others."""
+    found = _placeholder(shape)
+    return "" if found is None else found.get("type") or "obj"
+
+
+def _index(shape: Element) -> str:
+    """The number by which a slide's placeholder is found in its layout, "" for other shapes."""
+    found = _placeholder(shape)
+    return "" if found is None else found.get("idx") or "0"
+
+
+def _title(slide: SlidePart) -> str:
+    first = next((shape for shape in slide.shapes if _index(shape) == "0"), None)
+    return "" if first is None else one_line(_lines(first.find("{*}txBody")))
+
+
+def _layouts(slide: SlidePart, part: Callable[[str], SlidePart]) -> list[SlidePart]:
+    """The layout of a slide and the master of that, each read once for all slides."""
+    layout = part(name) if (name := slide.related("slideLayout")) else None
+    master = part(name) if layout and (name := layout.related("slideMaster")) else None
+    return [found for found in (layout, master) if found]
+
+
+def _ordered(shapes: list[Element], layouts: Sequence[SlidePart] = ()) -> list[Element]:
     """Shapes in reading order: rows from the top, each from the left; those without a place come last."""
-    placed = []
-    for index, shape in enumerate(shapes):
+
+    def order(shape: Element) -> tuple[bool, int, int]:
+        place = _place(shape, layouts)
         try:
-            top, left = shape.top, shape.left
-        except (AttributeError, KeyError, ValueError):  # a placeholder whose layout is missing
-            top = left = None
-        placed.append((1 if top is None else 0, (top or 0) // ROW_HEIGHT, left or 0, index, shape))
-    return [entry[-1] for entry in sorted(placed, key=lambda entry: entry[:-1])]
+            return (True, 0, 0) if place is None else (False, int(place.get("y")) // ROW_HEIGHT, int(place.get("x")))
+        except (TypeError, ValueError):  # one that is no number
+            return True, 0, 0
+
+    return sorted(shapes, key=order)
 
 
-def _items(shapes: list[Shape], slide: Any, depth: int = 0) -> Iterator[Item]:
+def _place(shape: Element, layouts: Sequence[SlidePart]) -> Element | None:
+    """Where a shape says that it stands; a placeholder stands where the layout has it, or else the master."""
+    places = (found.find(path) for found in _inherited(shape, layouts) for path in PLACES)
+    return next((place for place in places if place is not None), None)
+
+
+def _inherited(shape: Element, layouts: Sequence[SlidePart]) -> Iterator[Element]:
+    """The shape itself, the placeholder of the layout that it fills, and that of the master which this one fills."""
+    yield shape
+    if not layouts or not _role(shape) or _name(shape) == "graphicFrame":
+        return
+    for filled in [other for other in layouts[0].shapes if _index(other) == _index(shape)][:1]:
+        yield filled
+        wanted = OF_MASTER.get(_role(filled), "body")
+        yield from [other for master in layouts[1:] for other in master.shapes if _role(other) == wanted][:1]
+
+
+def _items(shapes: list[Element], slide: SlidePart, depth: int = 0) -> Iterator[Item]:
     for shape in shapes:
         if _role(shape) in FURNITURE or _role(shape) in TITLES:
             continue
-        if hasattr(shape, "shapes"):
-            if depth < MAX_DEPTH:
-                yield from _items(_ordered(shape.shapes), slide, depth + 1)
-        elif getattr(shape, "has_table", False) and shape.has_table:
-            yield Item("table", table=Table.of(_rows(shape.table), header_rows=int(shape.table.first_row)))
-        elif getattr(shape, "has_chart", False) and shape.has_chart:
-            yield from _chart(shape)
-        elif getattr(shape, "has_text_frame", False) and shape.has_text_frame:
-            yield from _text(shape)
-        elif picture := _picture(shape):
-            yield picture
-        else:
-            yield from _smart_art(shape, slide)
+        match _name(shape):
+            case "grpSp":
+                if depth < MAX_DEPTH:
+                    yield from _items(_ordered(shapes_in(shape)), slide, depth + 1)
+            case "sp":
+                yield from _text(shape)
+            case "pic":
+                yield from _picture(shape, slide)
+            case "graphicFrame":
+                graphic = shape.find("{*}graphic/{*}graphicData")
+                for content in () if graphic is None else graphic:
+                    if _name(content) == "tbl":
+                        header = content.find("{*}tblPr")
+                        marked = header is not None and header.get("firstRow") in ("1", "true")
+                        yield Item("table", table=Table.of(_rows(content), header_rows=int(marked)))
+                    elif _name(content) == "chart":
+                        yield from _chart(slide.data(_reference(content, "id")))
+                    elif _name(content) == "relIds":
+                        yield from _smart_art(slide.data(_reference(content, "dm")))
 
 
-def _rows(table: Any) -> list[list[str]]:
+def _rows(table: Element) -> list[list[str]]:
     rows: list[list[str]] = []
-    for row in table.rows:
+    for row in table.iterfind("{*}tr"):
         texts: list[str] = []
-        for cell in row.cells:
-            if cell._tc.hMerge:
+        for cell in row.iterfind("{*}tc"):
+            if cell.get("hMerge") in ("1", "true"):
                 texts.append(Beside())
-            elif cell._tc.vMerge:
-                texts.append(Below.of(rows[-1][len(texts)] if rows else ""))
+            elif cell.get("vMerge") in ("1", "true"):
+                above = rows[-1] if rows else []
+                texts.append(Below.of(above[len(texts)] if len(texts) < len(above) else ""))
             else:
-                texts.append(cell.text_frame.text)
+                texts.append(_lines(cell.find("{*}txBody")))
         rows.append(texts)
     return rows
 
 
-def _role(shape: Shape) -> str:
-    """The kind of placeholder a shape is, "" for others."""
-    try:
-        return shape.placeholder_format.type.name if shape.is_placeholder else ""
-    except (ValueError, AttributeError, KeyError):
-        return ""
+def _lines(frame: Element | None) -> str:
+    """The paragraphs of a text, a line each."""
+    paragraphs = () if frame is None else frame.iterfind("{*}p")
+    return "\n".join("".join(_runs(paragraph)) for paragraph in paragraphs)
 
 
-def _text(shape: Shape) -> Iterator[Item]:
+def _runs(paragraph: Element) -> Iterator[str]:
+    """Runs, fields, line breaks and formulas of a paragraph."""
+    for element in paragraph.iter():
+        if _name(element) == "t":
+            yield element.text or ""
+        elif _name(element) == "br":
+            yield " "
+
+
+def _text(shape: Element) -> Iterator[Item]:
     """Body text as a list by indentation; a lone paragraph, or one with sentences, as text."""
-    lines = [(paragraph.level, one_line("".join(_runs(paragraph)))) for paragraph in shape.text_frame.paragraphs]
+    paragraphs = shape.findall("{*}txBody/{*}p")
+    lines = [(_level(paragraph), one_line("".join(_runs(paragraph)))) for paragraph in paragraphs]
     lines = [(level, text) for level, text in lines if text]
     if not lines:
         return
-    body = _role(shape) in ("BODY", "OBJECT", "VERTICAL_BODY", "VERTICAL_OBJECT") or any(level for level, _ in lines)
+    body = _role(shape) in ("body", "obj") or any(level for level, _ in lines)
     if len(lines) == 1 or not body:
         yield Item("text", "\n".join(text for _, text in lines))
     else:
         yield Item("list", "\n".join("  " * level + f"- {text}" for level, text in lines))
 
 
-def _runs(paragraph: Any) -> Iterator[str]:
-    """Runs, fields, line breaks and formulas of a paragraph."""
-    for element in paragraph._p.iter():
-        name = element.tag.rsplit("}", 1)[-1] if isinstance(element.tag, str) else ""
-        if name == "t":
-            yield element.text or ""
-        elif name == "br":
-            yield " "
+def _level(paragraph: Element) -> int:
+    properties = paragraph.find("{*}pPr")
+    level = "0" if properties is None else properties.get("lvl", "0")
+    return min(int(level), MAX_DEPTH) if level.isdecimal() else 0
 
 
-def _chart(shape: Shape) -> Iterator[Item]:
+def _chart(data: bytes | None) -> Iterator[Item]:
     """A chart as a table: categories down, series across."""
-    try:
-        chart = shape.chart
-        title = chart.chart_title.text_frame.text if chart.has_title and chart.chart_title.has_text_frame else ""
-        plot = chart.plots[0]
-        categories = [str(category) for category in plot.categories]
-        series = [(str(line.name), list(line.values)) for plot in chart.plots for line in plot.series]
-    except (AttributeError, IndexError, KeyError, ValueError, NotImplementedError):
+    chart = parse_xml(data).find("{*}chart") if data else None
+    area = None if chart is None else chart.find("{*}plotArea")
+    plots = [] if area is None else [child for child in area if _name(child).endswith("Chart")]
+    if chart is None or not plots:
         return
-    if title.strip():
+    if title := one_line(_lines(chart.find("{*}title/{*}tx/{*}rich"))):
         yield Item("text", f"Chart: {title}")
-    columns = [[_value(value) for value in values] for _, values in series]
-    rows = [["", *(name for name, _ in series)]]
-    for index in range(min(max([len(categories), *map(len, columns)]), MAX_POINTS)):
+    categories = _points(plots[0].find("{*}ser/{*}cat"))
+    series = [line for plot in plots for line in sorted(plot.iterfind("{*}ser"), key=_series_order)]
+    columns = [_points(line.find("{*}val" if line.find("{*}val") is not None else "{*}yVal")) for line in series]
+    rows = [["", *((line.findtext("{*}tx//{*}v") or "") for line in series)]]
+    for index in range(max([len(categories), *map(len, columns)], default=0)):
         label = categories[index] if index < len(categories) else str(index + 1)
-        rows.append([label, *(column[index] if index < len(column) else "" for column in columns)])
+        rows.append([label, *(_value(column[index]) if index < len(column) else "" for column in columns)])
     if len(rows) > 1 and series:
         yield Item("table", table=Table(rows, 1))
 
 
-def _value(number: Any) -> str:
-    return "" if number is None else f"{number:.10g}" if isinstance(number, float) else str(number)
+def _series_order(series: Element) -> int:
+    order = series.find("{*}order")
+    value = "0" if order is None else order.get("val", "0")
+    return int(value) if value.isdecimal() else 0
 
 
-def _picture(shape: Shape) -> Item | None:
+def _points(source: Element | None) -> list[str]:
+    """The categories or values of a chart as stored with it, "" for empty ones; of nested ones the innermost."""
+    count = None if source is None else source.find(".//{*}ptCount")
+    if source is None or count is None or not count.get("val", "").isdecimal():
+        return []
+    level = source.find(".//{*}lvl")
+    points = (source if level is None else level).iter("{*}pt")
+    texts = {point.get("idx"): point.findtext("{*}v") or "" for point in points}
+    return [texts.get(str(index), "") for index in range(min(int(count.get("val")), MAX_POINTS))]
+
+
+def _value(text: str) -> str:
+    """A number without the digits that only its storage has: "19.199999999999999" is 19.2."""
+    try:
+        return f"{float(text):.10g}"
+    except ValueError:
+        return text
+
+
+def _picture(shape: Element, slide: SlidePart) -> Iterator[Item]:
     """A picture with a description that a person wrote."""
-    description = description_of(shape._element.xpath("string(.//*[local-name()='cNvPr']/@descr)") or "")
-    try:
-        return Item("figure", description, image=as_png(shape.image.blob)) if description else None
-    except (AttributeError, KeyError, ValueError):
-        return None
+    properties = shape.find(".//{*}cNvPr")
+    description = description_of(properties.get("descr", "") if properties is not None else "")
+    picture = slide.data(_reference(shape.find("{*}blipFill/{*}blip"), "embed")) if description else None
+    if picture is not None:
+        yield Item("figure", description, image=as_png(picture))
 
 
-def _smart_art(shape: Shape, slide: Any) -> Iterator[Item]:
+def _smart_art(data: bytes | None) -> Iterator[Item]:
     """The texts of a diagram, which stand in a part of their own."""
-    for identity in shape._element.xpath(".//*[local-name()='relIds']/@*[local-name()='dm']"):
-        try:
-            blob = slide.part.related_part(identity).blob
-        except (KeyError, AttributeError):
-            continue
-        points = parse_xml(blob).xpath("//*[local-name()='pt']")
-        texts = [one_line("".join(point.xpath(".//*[local-name()='t']/text()"))) for point in points]
-        if lines := [f"- {text}" for text in texts if text]:
-            yield Item("list", "\n".join(lines))
+    points = parse_xml(data).iter("{*}pt") if data else ()
+    texts = [one_line("".join(text.text or "" for text in point.iter("{*}t"))) for point in points]
+    if lines := [f"- {text}" for text in texts if text]:
+        yield Item("list", "\n".join(lines))
 
 
-def _notes(slide: Any) -> str:
-    try:
-        frame = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
-    except (KeyError, AttributeError):
-        return ""
-    return frame.text.strip() if frame is not None else ""
+def _notes(slide: SlidePart) -> str:
+    name = slide.related("notesSlide")
+    shapes = SlidePart(slide.archive, name).shapes if name else []
+    body = next((shape for shape in shapes if _role(shape) == "body"), None)
+    return "" if body is None else _lines(body.find("{*}txBody")).strip()

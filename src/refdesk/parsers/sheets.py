@@ -88,7 +88,7 @@ class Merge:
 
 def parse(data: bytes, options: ParseOptions) -> Parsed:
     """Every sheet that holds something; several tables on a sheet are told apart by blank rows."""
-    archive, _ = open_office(data, options)
+    archive = open_office(data, options)
     book = _open_book(archive)
     builder = Builder()
     for done, (name, part) in enumerate(book.sheets, 1):

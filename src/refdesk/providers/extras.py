@@ -1,7 +1,8 @@
-"""Optional providers: an embedder over HTTP, and a reranker and OCR that come as extras.
+"""Optional providers: an embedder over HTTP, token vectors, and a reranker and OCR that come as extras.
 
 The embedder is any OpenAI-compatible `/embeddings` endpoint, the reranker a file of the user's own (`refdesk[rerank]`),
-and OCR (`refdesk[ocr]`) runs on the CPU like it.
+and OCR (`refdesk[ocr]`) runs on the CPU like it. Token vectors for late interaction are of the shipped embedder, or of
+a ColBERT model in a folder.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,7 +37,7 @@ from refdesk.errors import (
     ProviderUnavailable,
     UsageError,
 )
-from refdesk.ports import Embedded, Embedder
+from refdesk.ports import Embedded, Embedder, TokenEmbedder
 from refdesk.providers.shipped import OnnxEmbedder, ShippedTokenizer, one_thread_session
 from refdesk.providers.wire import Endpoint, post, wait_before
 from refdesk.types import Chunk, Hit, OcrEngine, OcrLine
@@ -423,3 +425,97 @@ def _shared(ocr_line: OcrLine, other: OcrLine) -> float:
         return 0.0
     areas = [(line.right - line.left) * (line.bottom - line.top) for line in (ocr_line, other)]
     return width * height / max(min(areas), 1.0)
+
+
+# --- token vectors, of the shipped embedder or of a ColBERT model (ONNX) in a folder ----------------------------------
+
+
+Tokens = tuple[NDArray[np.int32], NDArray[np.float32]]
+LONGEST_TOKENS = 512  # tokens
+# Before a question and before a passage, as ColBERTv2 was trained; a vocabulary without them does without.
+MARKS = ("[unused0]", "[unused1]")
+COLBERT_HINT = "choose a folder with model.onnx and tokenizer.json"
+
+
+def text_of(chunk: Chunk) -> str:
+    return f"{chunk.context}\n{chunk.text}" if chunk.context else chunk.text
+
+
+class ShippedTokens:
+    """The token states of the shipped embedder, of its fourth layer and of its last."""
+
+    layers, is_trained = 2, False
+
+    def __init__(self, embedder: OnnxEmbedder) -> None:
+        self._embedder = embedder
+        self.name = f"{embedder.name} tokens, layers 4 and 6"
+
+    def chunk_tokens(self, chunk: Chunk) -> Tokens:
+        return self._embedder.token_vectors(text_of(chunk))
+
+    def query_tokens(self, text: str) -> Tokens:
+        return self._embedder.token_vectors(text)
+
+
+class ColbertTokens:
+    """A ColBERT model: `model.onnx`, whose first output is a vector for each token, and `tokenizer.json`."""
+
+    layers, is_trained = 1, True
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder).expanduser()
+        self.name = f"colbert:{self._folder.name}"
+        self._lock = threading.Lock()
+        self._loaded: tuple[Any, Any] | None = None
+
+    def chunk_tokens(self, chunk: Chunk) -> Tokens:
+        return self._tokens(text_of(chunk), MARKS[1])
+
+    def query_tokens(self, text: str) -> Tokens:
+        return self._tokens(text, MARKS[0])
+
+    def _tokens(self, text: str, mark: str) -> Tokens:
+        model, tokenizer = self._load()
+        ids = tokenizer.encode(text).ids[:LONGEST_TOKENS]
+        marked = tokenizer.token_to_id(mark)
+        ids = ids if marked is None else [*ids[:1], marked, *ids[1:]][:LONGEST_TOKENS]
+        row = np.array([ids], dtype=np.int64)
+        wanted = {model_input.name for model_input in model.get_inputs()}
+        feed = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
+        try:
+            output = np.asarray(model.run(None, {name: feed[name] for name in wanted})[0], dtype=np.float32)
+        except Exception as error:  # onnxruntime's errors share no base class
+            reason = str(error).splitlines()[0]
+            raise ModelError(f"the model in {self._folder} failed: {reason}", hint=COLBERT_HINT) from error
+        if output.ndim != 3 or output.shape[1] != len(ids):
+            raise ModelError(f"the model in {self._folder} gives no vector for each token", hint=COLBERT_HINT)
+        return np.array(ids, dtype=np.int32), output[0]
+
+    def _load(self) -> tuple[Any, Any]:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._opened()
+            return self._loaded
+
+    def _opened(self) -> tuple[Any, Any]:
+        try:
+            import tokenizers
+        except ImportError as error:
+            raise ExtraMissing(
+                "a ColBERT model needs an extra package", hint="pip install 'refdesk[rerank]'"
+            ) from error
+        missing = [name for name in ("model.onnx", "tokenizer.json") if not (self._folder / name).is_file()]
+        if missing:
+            raise ModelError(f"{self._folder} holds no {missing[0]}", hint=COLBERT_HINT)
+        try:
+            tokenizer = tokenizers.Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+            return one_thread_session(str(self._folder / "model.onnx")), tokenizer
+        except Exception as error:  # both libraries raise what they like
+            reason = str(error).splitlines()[0]
+            raise ModelError(f"the model in {self._folder} does not open: {reason}", hint=COLBERT_HINT) from error
+
+
+@lru_cache(maxsize=4)
+def token_embedder(folder: str) -> TokenEmbedder:
+    """The model in a folder, loaded once; "" is the shipped one."""
+    return ColbertTokens(folder) if folder else ShippedTokens(OnnxEmbedder())

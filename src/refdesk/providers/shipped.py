@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from refdesk.errors import ModelError
 from refdesk.ports import Embedded
-from refdesk.terms import terms
+from refdesk.text import terms
 from refdesk.types import Chunk, FoundSpan, Reading, Sentence
 
 # --- the tokenizer: WordPiece, the same for all of them ---------------------------------------------------------------

@@ -3,18 +3,22 @@
     SQLite -> PostgreSQL, PostgreSQL -> SQLite, PostgreSQL -> PostgreSQL
 
 Nothing is embedded or read again. A copy that was interrupted goes on after the last row that arrived; until all of it
-is there, and the same, nobody can open it. Search indexes are not copied: they are made anew from the rows.
+is there, and the same, nobody can open it. Search indexes are not copied: they are made anew from the rows. A backup
+is a file that SQLite copies by itself.
 """
 
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, tuple_, update
+from sqlalchemy import Connection, Engine, Table, create_engine, delete, func, insert, select, tuple_, update
 
 from refdesk.errors import LibraryDamaged, UsageError
 from refdesk.store.database import SqlStatement, changes, storable
@@ -166,3 +170,25 @@ def _digest(connection: Connection, table: Table) -> tuple[int, str]:
 
 def _count(connection: Connection, table: Table) -> int:
     return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+# --- a copy of an SQLite database as a file, for backups --------------------------------------------------------------
+
+
+def copy_database(engine: Engine, copy: Path) -> None:
+    """SQLite's online copy: of one moment, while others read."""
+    with engine.connect() as connection, closing(sqlite3.connect(copy)) as target:
+        source = connection.connection.driver_connection
+        assert isinstance(source, sqlite3.Connection)
+        source.rollback()  # a transaction that is open would keep the copy from starting
+        source.backup(target)
+
+
+@contextmanager
+def opened_copy(path: Path) -> Iterator[Engine]:
+    """A copy that nobody else has open."""
+    engine = create_engine(f"sqlite:///{path}")
+    try:
+        yield engine
+    finally:
+        engine.dispose()

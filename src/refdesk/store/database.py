@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -252,25 +252,6 @@ def explain_sql(error: DatabaseError, folder: Path) -> LibraryError:
     if "locked" in message:
         return LibraryBusy("the database is locked by another program")
     return LibraryError(f"the database refused: {message}", hint="run `refdesk doctor`")
-
-
-def copy_database(engine: Engine, copy: Path) -> None:
-    """SQLite's online copy: of one moment, while others read."""
-    with engine.connect() as connection, closing(sqlite3.connect(copy)) as target:
-        source = connection.connection.driver_connection
-        assert isinstance(source, sqlite3.Connection)
-        source.rollback()  # a transaction that is open would keep the copy from starting
-        source.backup(target)
-
-
-@contextmanager
-def opened_copy(path: Path) -> Iterator[Engine]:
-    """A copy that nobody else has open."""
-    engine = create_engine(f"sqlite:///{path}")
-    try:
-        yield engine
-    finally:
-        engine.dispose()
 
 
 def file_of(engine: Engine) -> tuple[int, int] | None:

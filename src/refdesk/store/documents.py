@@ -35,10 +35,9 @@ from refdesk.records import (
     readable_tables,
 )
 from refdesk.store import rows as codec
-from refdesk.store.cells import PLAIN, unpack_column, unpack_texts
 from refdesk.store.database import TABLES_MISSING, file_of, reads_of
 from refdesk.store.postgres import is_server
-from refdesk.store.rows import within
+from refdesk.store.rows import TABLE_FIELDS, unpack_column, unpack_texts, within
 from refdesk.store.schema import chunks, documents, images, pages, vectors
 from refdesk.store_ports import WHOLE_LIBRARY
 from refdesk.types import EVERYTHING, Access, Chunk, Document, Everything, Page, Range, Scope
@@ -490,7 +489,7 @@ def _holding(text: str) -> Iterator[Any]:
 
 
 REMEMBERED = 50_000  # cells of tables that were asked for: some 15 MB
-_SELECTED = "SELECT tables.id, documents.id, tables.heads, " + ", ".join(f'tables."{name}"' for name in PLAIN)
+_SELECTED = "SELECT tables.id, documents.id, tables.heads, " + ", ".join(f'tables."{name}"' for name in TABLE_FIELDS)
 _OF_DOCUMENT = f"{_SELECTED} FROM documents JOIN tables ON tables.document_key = documents.key WHERE documents.id = ?"
 _BETWEEN = (
     'WITH wanted (document, "start", "end") AS (VALUES {}) '
@@ -581,4 +580,4 @@ class SqlTables:
 def _table(row: Sequence[Any]) -> StoredTable:
     table_id, document_id, packed, *plain = row
     heads = tuple(ColumnHead(tuple(path), Measure(*measure)) for path, *measure in orjson.loads(packed))
-    return StoredTable(**dict(zip(PLAIN, plain, strict=True)), heads=heads, id=table_id, document_id=document_id)
+    return StoredTable(**dict(zip(TABLE_FIELDS, plain, strict=True)), heads=heads, id=table_id, document_id=document_id)

@@ -31,7 +31,8 @@ from refdesk.config import DATABASE, damage
 from refdesk.errors import LibraryError
 from refdesk.ports import Embedder
 from refdesk.records import Damage, LexicalEntry
-from refdesk.store.database import ROWS, PreparedReader, SqlStatement, changes, opened_copy, storable
+from refdesk.store.copying import opened_copy
+from refdesk.store.database import ROWS, PreparedReader, SqlStatement, changes, storable
 from refdesk.store.rows import SHARED, bump, now
 from refdesk.store.schema import jobs as table
 from refdesk.store.schema import state

@@ -1,12 +1,10 @@
-"""The rows of a document: packing values into columns, and finding, writing and deleting rows in a transaction."""
+"""What rows hold: documents, chunks, vectors and tables packed into columns and read back, and the library's state."""
 
 from __future__ import annotations
 
-import uuid
 import zlib
-from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, TypeVar, overload
 
@@ -16,11 +14,9 @@ from numpy.typing import NDArray
 from sqlalchemy import (
     BigInteger,
     Connection,
-    Table,
     Text,
     bindparam,
     cast,
-    delete,
     false,
     func,
     insert,
@@ -32,27 +28,17 @@ from sqlalchemy.dialects.postgresql import insert as upserted
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
 
-from refdesk.errors import NotFound
-from refdesk.records import LexicalEntry, Prepared
+from refdesk.records import Column, LexicalEntry, Measure, StoredTable
 from refdesk.store.database import SqlStatement
-from refdesk.store.postgres import copy_in
 from refdesk.store.schema import (
     chunks,
-    documents,
-    dropped,
     entities,
     images,
-    pages,
-    relations,
     state,
     tables,
-    tree_members,
-    tree_nodes,
-    vectors,
-    written_summaries,
 )
-from refdesk.terms import terms
-from refdesk.types import Box, Chunk, Document, Geometry, Outcome, Page, Sentence, Span
+from refdesk.text import terms
+from refdesk.types import Box, Chunk, Document, Geometry, Page, Sentence, Span
 
 _WORD = np.dtype(
     [("start", "<i4"), ("length", "<u2"), ("line", "<u2"), ("edges", "<u2", (4,))]
@@ -203,14 +189,14 @@ def _pack_box(box: Box) -> list[float]:
 
 
 _PACKED = ("metadata", "notes")  # JSON in a column
-_PLAIN = [field.name for field in fields(Document) if field.name not in _PACKED]
+DOCUMENT_FIELDS = [field.name for field in fields(Document) if field.name not in _PACKED]
 
 
 def unpack_document(row: Any) -> Document:
     """From a mapping, or a row of any kind, that has every column."""
     row = row if isinstance(row, Mapping) else row._asdict()
     metadata, notes = orjson.loads(row["metadata"]), tuple(orjson.loads(row["notes"]))
-    return Document(**{name: row[name] for name in _PLAIN}, metadata=metadata, notes=notes)
+    return Document(**{name: row[name] for name in DOCUMENT_FIELDS}, metadata=metadata, notes=notes)
 
 
 def pack_words(geometry: Geometry, page: Page) -> bytes:
@@ -253,231 +239,6 @@ def unpack_sentences(packed: bytes, dimensions: int) -> NDArray[np.int8]:
     return np.frombuffer(packed, dtype=np.int8).reshape(-1, dimensions)
 
 
-_SOME = 500  # values in one condition
-
-# What a store runs for every document.
-_OF_ID = SqlStatement(select(documents).where(documents.c.id == bindparam("id")))
-_ATTACHED = SqlStatement(
-    select(documents).where(documents.c.parent_id == bindparam("parent_id"), documents.c.name == bindparam("name"))
-)
-_FILE = SqlStatement(
-    select(documents).where(
-        # Not its name: a file has a shorter one when its own folder is added than when the folder above is.
-        documents.c.collection == bindparam("collection"),
-        documents.c.source == bindparam("source"),
-        documents.c.parent_id.is_(None),
-    )
-)
-_TEXT = SqlStatement(
-    select(documents).where(
-        documents.c.collection == bindparam("collection"),
-        documents.c.source == bindparam("source"),
-        documents.c.name == bindparam("name"),
-        documents.c.parent_id.is_(None),
-    )
-)
-_INSERT = SqlStatement(
-    insert(documents).returning(documents.c.key), [column.name for column in documents.c if column.name != "key"]
-)
-_KEPT_COLUMNS = ("key", "id", "created_at", "added_to")  # of a row whose document is replaced
-_REPLACE = SqlStatement(
-    update(documents).where(documents.c.key == bindparam("replaced")),
-    [column.name for column in documents.c if column.name not in _KEPT_COLUMNS],
-)
-_EMPTY = [
-    SqlStatement(delete(table).where(table.c.document_key == bindparam("of")))
-    for table in (chunks, pages, tables, written_summaries, tree_nodes)
-]
-_CLUSTERS = SqlStatement(
-    delete(tree_nodes).where(
-        tree_nodes.c.id.in_(select(tree_members.c.node_id).where(tree_members.c.document_key == bindparam("of")))
-    )
-)
-_DROP = SqlStatement(insert(dropped))
-_STATE = SqlStatement(select(state.c.value).where(state.c.name == bindparam("of")))
-_CHANGE_STATE = SqlStatement(update(state).where(state.c.name == bindparam("of")), ["value"])
-_NEW_STATE = SqlStatement(insert(state))
-
-
-_INSERTS = {table: SqlStatement(insert(table)) for table in (pages, chunks, vectors, entities, relations, images)}
-
-
-def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """What a store writes, whatever the number of its documents."""
-    if rows and connection.dialect.name == "postgresql":
-        copy_in(connection, table, rows)
-    else:
-        _INSERTS[table].run_many(connection, rows)
-
-
-def document_values(document: Document, modified: float) -> dict[str, Any]:
-    """The columns of a new row; it has no chunks yet."""
-    moment = now()
-    return {name: getattr(document, name) for name in _PLAIN} | {
-        "id": document.id or uuid.uuid4().hex[:16],
-        "modified": modified,
-        "metadata": orjson.dumps(dict(document.metadata)).decode(),
-        "notes": orjson.dumps(list(document.notes)).decode(),
-        "owner": "",
-        "first_chunk": 0,
-        "last_chunk": -1,
-        "added_to": "",
-        "created_at": moment,
-        "updated_at": moment,
-    }
-
-
-DocumentRow = namedtuple("DocumentRow", [column.name for column in documents.c])  # type: ignore[misc]
-
-
-def find(connection: Connection, document: Document) -> Any:
-    """The row that stands for the same thing: the same file, the same attachment, or the same name of a text."""
-    if document.id:
-        found = _OF_ID.run(connection, id=document.id)
-    elif document.parent_id is not None:
-        found = _ATTACHED.run(connection, parent_id=document.parent_id, name=document.name)
-    elif document.source:
-        found = _FILE.run(connection, collection=document.collection, source=document.source)
-    else:
-        found = _TEXT.run(connection, collection=document.collection, source="", name=document.name)
-    row = found.fetchone()
-    return None if row is None else DocumentRow._make(row)
-
-
-def in_place(row: Any, prepared: Prepared) -> Prepared:
-    """What was moved while its new version was being read stays where it is, and an upload keeps its new name."""
-    if row is None:
-        return prepared
-    document = prepared.document
-    is_upload = document.source.startswith("upload:")
-    placed = replace(document, collection=row.collection, name=row.name if is_upload else document.name)
-    return prepared if placed == document else replace(prepared, document=placed)
-
-
-def upsert(
-    connection: Connection, prepared: Prepared, modified: float, start: int, row: Any
-) -> tuple[int, Document, Outcome]:
-    """Writes the document's row, visible; what the `row` found for it held goes. Gives its key, it, and what happened.
-
-    >>> upsert(connection, prepared, 0.0, 17, find(connection, prepared.document))
-    (3, Document(id='5b8…'), 'added')
-    """
-    values = document_values(prepared.document, modified) | {"status": "ready"}
-    values |= {"first_chunk": start, "last_chunk": start + len(prepared.chunks) - 1}
-    if row is None:
-        (key,) = _INSERT.run(connection, **values).fetchone()
-        return int(key), unpack_document(values), "added"
-    drop_chunks(connection, row)
-    drop_clusters(connection, row)
-    for emptying in _EMPTY:
-        emptying.run(connection, of=row.key)
-    _REPLACE.run(connection, replaced=row.key, **values)
-    stored = unpack_document(values | {name: getattr(row, name) for name in _KEPT_COLUMNS})
-    return int(row.key), stored, "replaced" if row.status == "ready" else "added"
-
-
-def drop_chunks(connection: Connection, row: Any) -> None:
-    if row.last_chunk >= row.first_chunk:
-        drop_ids(connection, row.first_chunk, row.last_chunk)
-
-
-def drop_clusters(connection: Connection, row: Any) -> None:
-    """What was said of several documents, of which one is no longer what or where it was."""
-    _CLUSTERS.run(connection, of=row.key)
-
-
-def drop_ids(connection: Connection, first: int, last: int) -> None:
-    """From now on nobody finds these chunks."""
-    _DROP.run(connection, first_chunk=first, last_chunk=last, purged=0)
-
-
-def row_of(connection: Connection, document_id: str, collection: str | None = None) -> Any:
-    """The row of this id; with a `collection`, if it still lies there: the caller may see no other."""
-    row = connection.execute(select(documents).where(documents.c.id == document_id)).first()
-    if row is None or collection not in (None, row.collection):  # removed or moved this very moment
-        raise NotFound(f"there is no document '{document_id}'")
-    return row
-
-
-def family(connection: Connection, document_id: str) -> list[Any]:
-    """A document's row and the rows of everything attached to it."""
-    rows = list(connection.execute(select(documents).where(documents.c.id == document_id)))
-    children = connection.execute(select(documents.c.id).where(documents.c.parent_id == document_id)).scalars()
-    return rows + [row for child in list(children) for row in family(connection, child)]
-
-
-def remove_family(connection: Connection, document_id: str) -> list[Any]:
-    """Takes a document and everything attached to it out of the tables; gives the rows that went."""
-    gone = family(connection, document_id)
-    for row in gone:
-        drop_chunks(connection, row)
-        drop_clusters(connection, row)
-        connection.execute(delete(documents).where(documents.c.key == row.key))
-    return gone
-
-
-def keep_children(connection: Connection, parent_id: str, wanted: Sequence[Document], owner: str) -> None:
-    """Makes a document's attachments those of its new version: what it no longer has goes, what is new is pending.
-
-    One that has changed stays visible until it is replaced; its owner says that somebody is about to.
-    """
-    query = select(documents).where(documents.c.parent_id == parent_id)
-    known = {row.name: row for row in connection.execute(query).all()}
-    for name in known.keys() - {child.name for child in wanted}:
-        remove_family(connection, known[name].id)
-    for child in wanted:
-        row = known.get(child.name)
-        if row is None:
-            values = document_values(child, 0.0) | {"parent_id": parent_id, "status": "pending", "owner": owner}
-            connection.execute(insert(documents).values(values))
-        elif row.status != "ready" or row.content_hash != child.content_hash:
-            changed = {"owner": owner, "error": "", "updated_at": now()}
-            changed |= {} if row.status == "ready" else {"status": "pending"}
-            connection.execute(update(documents).where(documents.c.key == row.key).values(changed))
-
-
-@dataclass(frozen=True, slots=True)
-class KeptFiles:
-    """Hashes of files that documents need: what was added, and pictures, cut out of a page or added as such."""
-
-    originals: frozenset[str]
-    pictures: frozenset[str]
-
-    def __or__(self, other: KeptFiles) -> KeptFiles:
-        return KeptFiles(self.originals | other.originals, self.pictures | other.pictures)
-
-
-def kept_files(connection: Connection, keys: Sequence[int] | None = None) -> KeptFiles:
-    """What these documents need; without keys, what all do."""
-    added = select(documents.c.content_hash, documents.c.format)
-    cut_out = select(images.c.file)
-    originals: set[str] = set()
-    pictures: set[str] = set()
-    for some in [None] if keys is None else [keys[at : at + _SOME] for at in range(0, len(keys), _SOME)]:
-        these = added if some is None else added.where(documents.c.key.in_(some))
-        for content_hash, format in connection.execute(these):
-            (pictures if format == "image" else originals).add(content_hash)
-        figures = cut_out if some is None else cut_out.where(images.c.document_key.in_(some))
-        pictures.update(connection.execute(figures).scalars())
-    return KeptFiles(frozenset(originals - {""}), frozenset(pictures))
-
-
-def unused(connection: Connection, before: KeptFiles) -> set[str]:
-    """Those of the files that no document needs any more."""
-    left = set(before.originals | before.pictures)
-    hashes = sorted(left)
-    for at in range(0, len(hashes), _SOME):
-        used = select(documents.c.content_hash).where(documents.c.content_hash.in_(hashes[at : at + _SOME]))
-        left.difference_update(connection.execute(used).scalars())
-        cut_out = select(images.c.file).where(images.c.file.in_(hashes[at : at + _SOME]))
-        left.difference_update(connection.execute(cut_out).scalars())
-    return left
-
-
-def by_key(connection: Connection, key: int) -> Document:
-    return unpack_document(connection.execute(select(documents).where(documents.c.key == key)).mappings().one())
-
-
 def lexical_entries(document: Document, made: Sequence[Chunk], start: int) -> Iterator[LexicalEntry]:
     """A document's chunks for the lexical index, numbered from `start`."""
     for chunk_id, chunk in enumerate(made, start):
@@ -501,7 +262,80 @@ def lexical_entry(
     )
 
 
-SHARED = "shared"  # under which name Redis keeps the answers of this library; a backup has none, see redis_cache.py
+# --- tables: each column of cells is packed into numbers, texts and positions -----------------------------------------
+
+TABLE_FIELDS = [
+    field.name for field in fields(StoredTable) if field.name in tables.c and field.name not in ("id", "heads")
+]
+_LEVEL = 1  # of compression: numbers as people write them shrink to a third, and are back in a millisecond per 10,000
+
+
+def pack_column(column: Column) -> dict[str, bytes]:
+    return {
+        "numbers": _pack(column.measures, column.rows, column.numbers, column.measured),
+        "texts": _pack(column.texts, column.codes),
+        "places": _pack((), *column.places.T),
+    }
+
+
+def unpack_column(numbers: bytes, texts: bytes, places: bytes | None = None) -> Column:
+    measures, (rows, values, measured) = _unpack(numbers, "<i4", "<f8", "<i4")
+    known, (codes,) = _unpack(texts, "<i4")
+    at = np.zeros((0, 4), np.int32)
+    if places is not None:
+        at = np.stack(_unpack(places, *["<i4"] * 4)[1], axis=1)
+    return Column(rows, values, codes, tuple(known), measured, tuple(Measure(*measure) for measure in measures), at)
+
+
+def _pack(plain: Any, *arrays: NDArray[Any]) -> bytes:
+    """The length of the JSON, the JSON, and the arrays one after the other.
+
+    Of an array whose numbers rise by the same step, as those of rows do, the JSON says all there is.
+    """
+    steps = [_step(array) for array in arrays]
+    head = orjson.dumps([plain, len(arrays[0]), steps], default=list)
+    written = [
+        array.astype(array.dtype.newbyteorder("<")).tobytes()
+        for array, step in zip(arrays, steps, strict=True)
+        if step is None
+    ]
+    return zlib.compress(b"".join([len(head).to_bytes(4, "big"), head, *written]), _LEVEL)
+
+
+def _unpack(packed: bytes, *kinds: str) -> tuple[Any, list[NDArray[Any]]]:
+    data = zlib.decompress(packed)
+    end = 4 + int.from_bytes(data[:4], "big")
+    plain, count, steps = orjson.loads(data[4:end])
+    found: list[NDArray[Any]] = []
+    for kind, step in zip(kinds, steps, strict=True):
+        if step is None:
+            found.append(np.frombuffer(data, kind, count, end))
+            end += found[-1].nbytes
+        else:
+            found.append((step[0] + step[1] * np.arange(count)).astype(kind))
+    return plain, found
+
+
+def _step(array: NDArray[Any]) -> tuple[int, int] | None:
+    """The first number and the step to each of the others; None: they do not rise so."""
+    if array.dtype.kind != "i" or not len(array):
+        return None
+    first, step = int(array[0]), int(array[1]) - int(array[0]) if len(array) > 1 else 0
+    return (first, step) if bool((np.diff(array) == step).all()) else None
+
+
+def unpack_texts(texts: bytes) -> Sequence[str]:
+    """The different texts of a column."""
+    known: Sequence[str] = _unpack(texts, "<i4")[0]
+    return known
+
+
+# --- what is known of the library as a whole, and what lies in which collection ---------------------------------------
+
+SHARED = "shared"  # under which name Redis keeps the answers of this library; a backup has none, see cache.py
+_STATE = SqlStatement(select(state.c.value).where(state.c.name == bindparam("of")))
+_CHANGE_STATE = SqlStatement(update(state).where(state.c.name == bindparam("of")), ["value"])
+_NEW_STATE = SqlStatement(insert(state))
 
 
 def set_state(connection: Connection, name: str, value: str) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Engine, delete, insert, literal, select, update
+from sqlalchemy import Connection, Engine, delete, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from refdesk.config import FILE, explain
@@ -30,148 +30,37 @@ from refdesk.errors import DiskFull, LibraryBusy, LibraryDamaged, LibraryError, 
 from refdesk.ports import Embedded
 from refdesk.records import LexicalEntry, Move, StoredTable
 from refdesk.store import rows as codec
-from refdesk.store.cells import insert_tables, replace_tables
 from refdesk.store.database import explained_error, writing
-from refdesk.store.documents import SqlDocuments
-from refdesk.store.graph import pack_entities, pack_relations
-from refdesk.store.postgres import ServerLock, is_server
-from refdesk.store.rows import (
+from refdesk.store.document_rows import (
+    Departure,
     KeptFiles,
-    bump,
     by_key,
+    change_row,
+    check_finished,
+    check_place,
+    departures,
     document_values,
-    drop_chunks,
-    drop_clusters,
     family,
     find,
     in_place,
     insert_rows,
+    insert_tables,
     keep_children,
     kept_files,
-    lexical_entries,
-    now,
+    move_rows,
     remove_family,
+    replace_tables,
     row_of,
-    set_state,
-    state_number,
-    state_text,
     unused,
     upsert,
 )
+from refdesk.store.documents import SqlDocuments
+from refdesk.store.graph import pack_entities, pack_relations
+from refdesk.store.postgres import ServerLock, is_server
+from refdesk.store.rows import bump, lexical_entries, now, set_state, state_number, state_text
 from refdesk.store.schema import chunks, documents, dropped, entities, images, pages, relations, vectors
 from refdesk.store_ports import Files, IndexWriter, Ready, other_embedder
 from refdesk.types import UNFINISHED, Chunk, Document, Outcome
-
-# How documents go to another collection: their chunks are numbered anew, so that readers see the old or the new.
-
-
-@dataclass(frozen=True, slots=True)
-class Departure:
-    """A document's row and those of what is attached to it, and where they all go."""
-
-    rows: Sequence[Any]
-    to: Move
-
-    @property
-    def chunk_count(self) -> int:
-        return sum(row.last_chunk - row.first_chunk + 1 for row in self.rows)
-
-
-def departures(connection: Connection, moves: Sequence[Move]) -> list[Departure]:
-    """Those that are not there yet, in their order; raises `UsageError` when one of them cannot go.
-
-    An attachment goes with what it is attached to. Documents that lay in one collection may do so in the next: a file
-    and an upload of the same name, say.
-    """
-    wanted = {to.document_id: to for to in moves}
-    going = [
-        (row, to)
-        for to in moves
-        if (row := row_of(connection, to.document_id, to.origin)) and _is_elsewhere(row, to)
-        if not _goes_with_another(connection, row, wanted)
-    ]
-    leaving = frozenset(row.key for row, _ in going)
-    taken: dict[tuple[str, str], str] = {}
-    found = []
-    for row, to in going:
-        check_finished(row)
-        name = to.name or row.name
-        check_place(connection, row, to.collection, name, leaving)
-        for mark in (name, f"/{row.source}") if row.source else (name,):
-            if taken.setdefault((to.collection, mark), row.collection) != row.collection:
-                raise _is_taken(to.collection, name)
-        relatives = family(connection, row.id)
-        for relative in relatives[1:]:
-            check_finished(relative)
-        found.append(Departure(relatives, to))
-    return found
-
-
-def _is_elsewhere(row: Any, to: Move) -> bool:
-    return bool(row.collection != to.collection or (to.name and to.name != row.name))
-
-
-def _goes_with_another(connection: Connection, row: Any, wanted: Mapping[str, Move]) -> bool:
-    parent = row.parent_id
-    while parent is not None and parent not in wanted:
-        parent = connection.execute(select(documents.c.parent_id).where(documents.c.id == parent)).scalar()
-    return parent is not None
-
-
-def check_finished(row: Any) -> None:
-    """A document keeps still while it is taken in."""
-    if row.status in UNFINISHED or row.owner:
-        raise UsageError(f"'{row.name}' is still being added", hint="try again when it is ready")
-
-
-def check_place(
-    connection: Connection, row: Any, collection: str, name: str, leaving: frozenset[int] = frozenset()
-) -> None:
-    """No two of a collection are given one name, and no file lies there twice.
-
-    Those that are `leaving` their places, by their keys, stand in nobody's way.
-    """
-    if row.parent_id is not None and collection != row.collection:
-        raise UsageError(f"'{row.name}' is attached to another document", hint="move that document instead")
-    top = select(documents.c.key, documents.c.name).where(
-        documents.c.collection == collection, documents.c.parent_id.is_(None), documents.c.key != row.key
-    )
-    for other in connection.execute(top.where(documents.c.name == name)):
-        if other.key not in leaving:
-            raise _is_taken(collection, name)
-    for other in connection.execute(top.where(documents.c.source == row.source)) if row.source else ():
-        if other.key not in leaving:
-            message = f"the file of '{row.name}' is already in '{collection}', as '{other.name}'"
-            raise UsageError(message, hint="remove one of the two")
-
-
-def _is_taken(collection: str, name: str) -> UsageError:
-    return UsageError(f"there is already a document '{name}' in '{collection}'", hint="rename one of them")
-
-
-def move_rows(connection: Connection, row: Any, collection: str, start: int) -> None:
-    """The rows of one document in its new collection; its chunks and vectors are numbered from `start`."""
-    # Whoever adds its file to the old collection again finds it by this; a document that came back needs it no more.
-    drop_clusters(connection, row)
-    added_to = row.added_to or row.collection
-    values: dict[str, Any] = {"collection": collection, "added_to": "" if added_to == collection else added_to}
-    if row.last_chunk >= row.first_chunk:
-        shift = start - row.first_chunk
-        for table in (chunks, vectors, entities, relations, images):
-            number = chunks.c.id if table is chunks else table.c.chunk_id
-            others = [column for column in table.c if column is not number]
-            copied = select(number + literal(shift), *others).where(number.between(row.first_chunk, row.last_chunk))
-            connection.execute(insert(table).from_select([number, *others], copied))
-        # And with them what belongs to them.
-        connection.execute(delete(chunks).where(chunks.c.id.between(row.first_chunk, row.last_chunk)))
-        drop_chunks(connection, row)
-        values |= {"first_chunk": start, "last_chunk": row.last_chunk + shift}
-    _change(connection, row, **values)
-
-
-def _change(connection: Connection, row: Any, **values: Any) -> None:
-    connection.execute(update(documents).where(documents.c.key == row.key).values(values | {"updated_at": now()}))
-
 
 LAST_ID = 2**53  # greater than any
 CHANGED_AT_ONCE = 2_000  # chunks; a transaction that moves or removes more would keep other writers waiting
@@ -233,7 +122,7 @@ class SqlWriter:
                     values = document_values(document, changed) | {"owner": owner}
                     connection.execute(insert(documents).values(values))
                 elif row.status != "ready":
-                    _change(connection, row, status="pending", owner=owner, error="")
+                    change_row(connection, row, status="pending", owner=owner, error="")
 
     def withdraw(self, owner: str) -> None:
         unfinished = documents.c.status.in_(UNFINISHED)
@@ -268,7 +157,7 @@ class SqlWriter:
                 if row.status != "ready":  # a visible one keeps its file's marks, so that the change is tried again
                     known |= {"status": "failed", "content_hash": document.content_hash}
                     known |= {"modified": modified, "size": document.size, "source": document.source}
-                _change(connection, row, **known)
+                change_row(connection, row, **known)
             kept = find(connection, document)
         return codec.unpack_document(kept)
 
@@ -345,7 +234,7 @@ class SqlWriter:
             row = row_of(connection, document.id, document.collection)
             check_finished(row)
             check_place(connection, row, row.collection, name)
-            _change(connection, row, name=name)
+            change_row(connection, row, name=name)
             bump(connection, "generation")
             return by_key(connection, row.key)
 
@@ -378,7 +267,7 @@ class SqlWriter:
                 move_rows(connection, row, collection, start)
             for move in going:
                 if move.to.name:
-                    _change(connection, move.rows[0], name=move.to.name)
+                    change_row(connection, move.rows[0], name=move.to.name)
             self._fold(
                 connection,
                 first,

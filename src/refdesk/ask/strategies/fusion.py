@@ -22,7 +22,7 @@ from refdesk.ask.strategies.registry import hybrid_hits, register
 from refdesk.library import EngineHits, LibraryReader, SearchPorts
 from refdesk.ports import LLM, Embedder
 from refdesk.prompts import VARIANTS_SCHEMA, VARIANTS_SYSTEM
-from refdesk.terms import QUERY_STOP_WORDS, idf, terms, words
+from refdesk.text import QUERY_STOP_WORDS, idf, terms, words
 from refdesk.trace import in_thread, is_able, json_reply
 from refdesk.types import Hit
 
@@ -94,8 +94,8 @@ def _from_feedback(query: Query, hits: Sequence[Hit], library: LibraryReader) ->
     own = np.concatenate([rows[hit.chunk.id] for hit in leading if hit.chunk.id in rows]).astype(np.float32) / 127.0
     nearest = np.argsort(-np.vecdot(own, query.vector), kind="stable")[:SENTENCES]
     counts: Counter[str] = Counter()
-    for one in nearest:
-        hit, place = placed[one]
+    for number in nearest:
+        hit, place = placed[number]
         sentence = hit.chunk.sentences[place]
         counts.update(set(words(hit.chunk.text[sentence.start : sentence.end])))
     asked = frozenset(query.terms)
@@ -113,11 +113,11 @@ def _with_synonyms(query: Query, hits: Sequence[Hit], embedder: Embedder) -> lis
     asked = [word for word in words(query.standalone) if len(word) > 2 and word not in QUERY_STOP_WORDS]
     stems = frozenset(query.terms)
     counts = Counter(keyword.lower() for hit in hits[:READ_HITS] for keyword in hit.chunk.keywords)
-    others = [one for one, _ in counts.most_common() if not stems & set(terms(one))][:CANDIDATES]
+    others = [keyword for keyword, _ in counts.most_common() if not stems & set(terms(keyword))][:CANDIDATES]
     if not asked or not others:
         return []
     vectors = word_vectors(embedder, [*others, *asked])
-    near = np.stack([vectors[one] for one in others])
+    near = np.stack([vectors[keyword] for keyword in others])
     found = []
     for word in asked:
         cosines = np.vecdot(near, vectors[word])
@@ -152,8 +152,8 @@ async def _by_model(query: Query, model: LLM, stage: Any) -> list[Variant]:
 
 def read_variants(reply: Mapping[str, Any], query: Query) -> list[Variant]:
     """What of a reply is searched for; texts of the wrong kind and repeats are left out."""
-    wanted: list[tuple[str, Any]] = [("variation", one) for one in _listed(reply.get("variations"))[:VARIATIONS]]
-    wanted += [("part", one) for one in _listed(reply.get("parts"))[:PARTS]]
+    wanted: list[tuple[str, Any]] = [("variation", text) for text in _listed(reply.get("variations"))[:VARIATIONS]]
+    wanted += [("part", text) for text in _listed(reply.get("parts"))[:PARTS]]
     wanted.append(("broader", reply.get("broader")))
     is_abstract = query.intent in ("analytical", "summary") or len(words(query.standalone)) <= SHORT
     if is_abstract:

@@ -19,7 +19,7 @@ from refdesk.answer import Query
 from refdesk.ask.strategies.registry import hybrid_hits, register
 from refdesk.entities import SHORT_FOR, entity_key, names_by_sentence, names_of, phrases
 from refdesk.library import EngineHits, LibraryReader, SearchPorts
-from refdesk.terms import terms
+from refdesk.text import terms
 from refdesk.trace import in_thread
 from refdesk.types import Chunk, Document, Hit
 
@@ -57,13 +57,13 @@ class Around:
     def read(self, ids: Sequence[int], query: Query, library: LibraryReader, same: Mapping[str, str]) -> None:
         new = [chunk_id for chunk_id in dict.fromkeys(ids) if chunk_id not in self.chunks]
         rows = library.sentence_vectors(new) if new else {}
-        for chunk_id, held in (library.chunks(new) if new else {}).items():
+        for chunk_id, found in (library.chunks(new) if new else {}).items():
             own = rows.get(chunk_id)
             if own is None or not len(own):
                 continue
-            self.chunks[chunk_id] = held
+            self.chunks[chunk_id] = found
             self.cosines[chunk_id] = np.vecdot(own.astype(np.float32), query.vector) / 127.0
-            self.names[chunk_id] = [[same.get(key, key) for key in keys] for keys in names_by_sentence(held[0])]
+            self.names[chunk_id] = [[same.get(key, key) for key in keys] for keys in names_by_sentence(found[0])]
 
 
 def walk(query: Query, first: Sequence[Hit], ports: SearchPorts) -> tuple[list[Hit], dict[str, int]]:
@@ -77,9 +77,9 @@ def walk(query: Query, first: Sequence[Hit], ports: SearchPorts) -> tuple[list[H
     for keys in (list(around.started), None):
         wanted = _bridged(around) if keys is None else keys
         found = library.mentions(wanted, ports.scope, NEIGHBOURS)
-        counts = Counter(one.key for one in found)
-        rare = [one for one in found if counts[one.key] < max(2.0, COMMONEST * library.chunk_count)]
-        around.read([one.chunk_id for one in rare], query, library, same)
+        counts = Counter(mention.key for mention in found)
+        rare = [mention for mention in found if counts[mention.key] < max(2.0, COMMONEST * library.chunk_count)]
+        around.read([mention.chunk_id for mention in rare], query, library, same)
     if not around.chunks:
         return [], {"entities": 0, "chunks": 0}
     ranks, sizes = _ranked(around, query, first)
@@ -92,7 +92,11 @@ def walk(query: Query, first: Sequence[Hit], ports: SearchPorts) -> tuple[list[H
 def one_name(keys: set[str], ports: SearchPorts) -> dict[str, str]:
     """By the key of an acronym that of its long form, where the library says which is short for which."""
     found = ports.library.relations(keys, ports.scope, NEIGHBOURS)
-    return {entity_key(one.subject): entity_key(one.object) for one in found if one.predicate == SHORT_FOR}
+    return {
+        entity_key(relation.subject): entity_key(relation.object)
+        for relation in found
+        if relation.predicate == SHORT_FOR
+    }
 
 
 def _longest(known: set[str], question: str) -> list[str]:
@@ -123,7 +127,7 @@ def _ranked(around: Around, query: Query, first: Sequence[Hit]) -> tuple[dict[in
     chunk_ids = list(around.chunks)
     entities = list(dict.fromkeys(key for names in around.names.values() for keys in names for key in keys))
     themes = _themes(around)
-    nodes = {node: place for place, node in enumerate([*chunk_ids, *entities, *(("theme", one) for one in themes)])}
+    nodes = {node: place for place, node in enumerate([*chunk_ids, *entities, *(("theme", name) for name in themes)])}
     edges = np.zeros((len(nodes), len(nodes)), dtype=np.float32)
     for chunk_id in chunk_ids:
         row = nodes[chunk_id]

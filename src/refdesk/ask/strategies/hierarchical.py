@@ -55,7 +55,10 @@ def _documents(query: Query, ports: SearchPorts, hits: Sequence[Hit]) -> tuple[d
         cosine = float(cluster.vector @ query.vector)
         for member in cluster.members:
             near[member] = (1.0 - CLUSTER_SHARE) * near.get(member, 0.0) + CLUSTER_SHARE * cosine
-    worth = {one: (1.0 - TREE) * best.get(one, 0.0) + TREE * near.get(one, 0.0) for one in {**best, **near}}
+    worth = {
+        document_id: (1.0 - TREE) * best.get(document_id, 0.0) + TREE * near.get(document_id, 0.0)
+        for document_id in {**best, **near}
+    }
     chosen = dict(sorted(worth.items(), key=lambda pair: (-pair[1], pair[0]))[:DOCUMENTS])
     return chosen, ports.library.sections(list(chosen))
 
@@ -78,7 +81,7 @@ def three_of_each(
 
     counts: dict[str, int] = {}
     kept: list[Hit] = []
-    for hit in sorted(hits, key=lambda one: (-worth(one), one.chunk.id)) if sections else hits:
+    for hit in sorted(hits, key=lambda found: (-worth(found), found.chunk.id)) if sections else hits:
         count = counts.get(hit.document.id, 0)
         if hit.document.id in chosen and count < CHUNKS:
             counts[hit.document.id] = count + 1

@@ -40,5 +40,5 @@ def blended(hits: Sequence[Hit], late: Mapping[int, float]) -> list[Hit]:
     best, least = max(hit.score for hit in hits) or 1.0, min(late.values())
     worth = [hit.score / best + WEIGHT * late.get(hit.chunk.id, least) for hit in hits]
     scale = best / (max(worth) or 1.0)
-    scored = [replace(hit, score=one * scale) for hit, one in zip(hits, worth, strict=True)]
+    scored = [replace(hit, score=value * scale) for hit, value in zip(hits, worth, strict=True)]
     return sorted(scored, key=lambda hit: (-hit.score, hit.chunk.id))

@@ -20,7 +20,7 @@ from refdesk.ask.strategies.registry import hybrid_hits, register
 from refdesk.library import EngineHits, LibraryReader, SearchPorts
 from refdesk.ports import LLM
 from refdesk.prompts import NEXT_SEARCH, NEXT_SEARCH_SCHEMA, NEXT_SEARCH_SYSTEM
-from refdesk.terms import idf, query_terms, terms, words
+from refdesk.text import idf, query_terms, terms, words
 from refdesk.trace import in_thread, is_able, json_reply
 from refdesk.types import Chunk, Hit
 
@@ -82,7 +82,7 @@ def find_bridges(query: Query, hits: Sequence[Hit], library: LibraryReader) -> l
         cosines = np.vecdot(own, query.vector)
         names = _new_names(hit.chunk, asked, hit.document.language)
         nearest = sorted(range(len(own)), key=lambda place: -cosines[place])
-        for place in [one for one in nearest[:SENTENCES] if names[one]]:
+        for place in [sentence for sentence in nearest[:SENTENCES] if names[sentence]]:
             towards = query.vector + NEAR_SENTENCE * own[place]
             text = " ".join([*unsaid, *names[place]])
             found.append(Bridge(hit, text, towards / (np.linalg.norm(towards) or 1.0)))
@@ -101,7 +101,7 @@ def _unsaid(query: Query, hit: Hit, weights: Mapping[str, float]) -> list[str] |
 def _new_names(chunk: Chunk, asked: frozenset[str], language: str) -> list[list[str]]:
     """What each sentence of the chunk names and the question does not."""
     new = [name for name in chunk.entities if not asked.issuperset(terms(name, language or "en"))]
-    texts = [chunk.text[one.start : one.end] for one in chunk.sentences]
+    texts = [chunk.text[sentence.start : sentence.end] for sentence in chunk.sentences]
     return [[name for name in new if name in text] for text in texts]
 
 
@@ -132,7 +132,9 @@ def in_this_order(hits: Sequence[Hit], first: Sequence[Hit], query: Query, libra
     best = max((hit.score for hit in first), default=1.0)
     scored = {hit.chunk.id: hit for hit in first}
     scored |= library.true_scores([hit for hit in hits if hit.chunk.id not in scored], query.standalone, query.vector)
-    return [replace(hit, score=best - STEP * place) for place, hit in enumerate(scored[one.chunk.id] for one in hits)]
+    return [
+        replace(hit, score=best - STEP * place) for place, hit in enumerate(scored[before.chunk.id] for before in hits)
+    ]
 
 
 # --- with a model -----------------------------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ async def _led_by_model(query: Query, ports: SearchPorts, model: LLM, first: lis
         asked = (wanted, vector, ports.k, "hybrid", ports.scope, ports.settings)
         hits = await in_thread(ports.library.search, *asked)
         lists.append(EngineHits(f"hop {number}", hits))
-        evidence += [hit for hit in hits[:BRIDGES] if hit.chunk.id not in {one.chunk.id for one in evidence}]
+        evidence += [hit for hit in hits[:BRIDGES] if hit.chunk.id not in {known.chunk.id for known in evidence}]
     return lists
 
 

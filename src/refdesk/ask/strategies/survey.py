@@ -112,9 +112,9 @@ def _cut(
 ) -> Cut:
     """All summaries where they are few enough; else those of the documents that come first in a quick search."""
     sizes: dict[str, int] = {}
-    for one in every:
-        size = 1 if tokens is None else _tokens(one)
-        sizes[one.document_id] = sizes.get(one.document_id, 0) + size
+    for summary in every:
+        size = 1 if tokens is None else _tokens(summary)
+        sizes[summary.document_id] = sizes.get(summary.document_id, 0) + size
     most = chunks if tokens is None else tokens
     if sum(sizes.values()) <= most:
         return Cut(every, len(sizes))
@@ -130,24 +130,24 @@ def _cut(
             spent += sizes[document_id]
     if not kept and order:  # the first alone is more than may be looked at: what lies around its hits
         return _around(hits, every, most, tokens is None)
-    return Cut([one for one in every if one.document_id in kept], len(kept), len(sizes) - len(kept))
+    return Cut([summary for summary in every if summary.document_id in kept], len(kept), len(sizes) - len(kept))
 
 
 def _around(hits: Sequence[Hit], every: Sequence[ChunkSummary], most: int, by_chunk: bool) -> Cut:
     """Of one huge document the chunks nearest to what was found in it."""
     first = hits[0].document.id
     places = np.array([hit.chunk.sequence for hit in hits if hit.document.id == first])
-    own = [one for one in every if one.document_id == first]
-    own.sort(key=lambda one: int(np.abs(places - one.sequence).min()))
+    own = [summary for summary in every if summary.document_id == first]
+    own.sort(key=lambda summary: int(np.abs(places - summary.sequence).min()))
     kept: list[ChunkSummary] = []
     spent = 0
-    for one in own:
-        spent += 1 if by_chunk else _tokens(one)
+    for summary in own:
+        spent += 1 if by_chunk else _tokens(summary)
         if spent > most:
             break
-        kept.append(one)
-    kept.sort(key=lambda one: one.sequence)
-    return Cut(kept, 1, len({one.document_id for one in every}) - 1)
+        kept.append(summary)
+    kept.sort(key=lambda summary: summary.sequence)
+    return Cut(kept, 1, len({summary.document_id for summary in every}) - 1)
 
 
 # --- a model routes ---------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ async def _routed(
     query: Query, ports: SearchPorts, model: LLM, summaries: Sequence[ChunkSummary], stage: Stage
 ) -> list[int]:
     """The ids that the model names, in the order of the documents; empty where it names none or fails."""
-    names = {one.id: one.name for one in ports.library.documents(ports.scope)}
+    names = {document.id: document.name for document in ports.library.documents(ports.scope)}
     batches = batched(summaries, model_info(model.name).context_window, ports.settings.survey_batch_tokens)
     asked = [_ask(query, ports.turns, model, batch, names) for batch in batches]
     replies = await asyncio.gather(*asked, return_exceptions=True)
@@ -171,7 +171,7 @@ async def _routed(
         else:
             said, part = reply
             stage.usage += part.usage
-            chosen |= dict.fromkeys(named_ids(said, {one.chunk_id for one in batch}))
+            chosen |= dict.fromkeys(named_ids(said, {summary.chunk_id for summary in batch}))
     stage.gave(batches=len(batches), named=len(chosen))
     if failed:
         stage.gave(failed=f"{model.name} did not answer for {failed} of {len(batches)} batches")
@@ -182,16 +182,16 @@ async def _routed(
 
 def batched(summaries: Sequence[ChunkSummary], window: int, tokens: int) -> list[list[ChunkSummary]]:
     """One batch of 1.6 times as many tokens, else several of so many; none of more than its share of the window."""
-    sizes = [_tokens(one) for one in summaries]
+    sizes = [_tokens(summary) for summary in summaries]
     share = int(WINDOW_SHARE * window)
     most = min(share, round(WHOLE * tokens) if sum(sizes) <= WHOLE * tokens else tokens)
     batches: list[list[ChunkSummary]] = [[]]
     spent = 0
-    for one, size in zip(summaries, sizes, strict=True):
+    for summary, size in zip(summaries, sizes, strict=True):
         if batches[-1] and spent + size > most:
             batches.append([])
             spent = 0
-        batches[-1].append(one)
+        batches[-1].append(summary)
         spent += size
     return batches
 
@@ -216,20 +216,20 @@ def listed(batch: Sequence[ChunkSummary], names: Mapping[str, str]) -> str:
     """A line for each chunk, by document and sequence."""
     lines: list[str] = []
     last = ""
-    for one in batch:
-        if one.document_id != last:
-            last = one.document_id
+    for summary in batch:
+        if summary.document_id != last:
+            last = summary.document_id
             lines.append(f"=== DOCUMENT: {_on_one_line(names.get(last, last))} ===")
-        lines.append(_line(one))
+        lines.append(_line(summary))
     return "\n".join(lines)
 
 
-def _line(one: ChunkSummary) -> str:
+def _line(summary: ChunkSummary) -> str:
     """`17 [Chunk 4] (Costs > Fuel) table, 212 tokens: Fuel by month (12 rows)`; the first number is its id."""
-    path = _on_one_line(" > ".join(one.heading_path))
+    path = _on_one_line(" > ".join(summary.heading_path))
     heading = f" ({path})" if path else ""
-    told = f"{one.kind}, {one.token_count} tokens: {_on_one_line(one.summary)}"
-    return f"{one.chunk_id} [Chunk {one.sequence}]{heading} {told}"
+    told = f"{summary.kind}, {summary.token_count} tokens: {_on_one_line(summary.summary)}"
+    return f"{summary.chunk_id} [Chunk {summary.sequence}]{heading} {told}"
 
 
 def _on_one_line(text: str) -> str:
@@ -237,24 +237,24 @@ def _on_one_line(text: str) -> str:
     return " ".join(text.split()).replace("===", "＝")
 
 
-def _tokens(one: ChunkSummary) -> int:
+def _tokens(summary: ChunkSummary) -> int:
     """About what its line takes."""
-    path = sum(len(part) + 3 for part in one.heading_path)
-    return (len(one.summary) + path + FRAME) // CHARACTERS_PER_TOKEN + 1
+    path = sum(len(part) + 3 for part in summary.heading_path)
+    return (len(summary.summary) + path + FRAME) // CHARACTERS_PER_TOKEN + 1
 
 
-def named_ids(said: str, known: set[int]) -> list[int]:
+def named_ids(reply: str, known: set[int]) -> list[int]:
     """The numbers in the list that a model wrote, those of chunks that it was shown; a list that breaks off counts.
 
     >>> named_ids('{"chunk_ids": [4, "7", 99, "x"]}', {4, 7})
     [4, 7]
     """
-    start = said.find("[")
-    end = said.find("]", start)
-    inner = said[start + 1 : end if end > start else len(said)] if start >= 0 else ""
+    start = reply.find("[")
+    end = reply.find("]", start)
+    inner = reply[start + 1 : end if end > start else len(reply)] if start >= 0 else ""
     parts = inner.split(",") if end > start else inner.split(",")[:-1]  # the last number may be cut
     found = [int(one) for part in parts if _NUMBER.fullmatch(one := part.strip().strip("\"' \n"))]
-    return [one for one in dict.fromkeys(found) if one in known]
+    return [chunk_id for chunk_id in dict.fromkeys(found) if chunk_id in known]
 
 
 def _chosen_hits(chosen: Sequence[int], query: Query, ports: SearchPorts) -> list[Hit]:
@@ -270,7 +270,7 @@ def _by_embedder(
 ) -> tuple[list[Hit], list[ChunkSummary]]:
     """The best by words and nearness, of which the summary's is a part; and the other summaries, nearest first."""
     cosines = ports.library.summary_cosines(summaries, query.vector)
-    near = dict(zip((one.chunk_id for one in summaries), cosines.tolist(), strict=True))
+    near = dict(zip((summary.chunk_id for summary in summaries), cosines.tolist(), strict=True))
     order = np.argsort(-cosines, kind="stable")
     first = [summaries[place].chunk_id for place in order[: ports.k].tolist()]
     hits = {hit.chunk.id: hit for hit in (*_chosen_hits(first, query, ports), *hybrid)}
@@ -290,10 +290,10 @@ def _others(
 ) -> list[ChunkSummary]:
     """What is not read in full, nearest first; of very many, those of the documents that something was chosen of."""
     taken = {hit.chunk.id for hit in chosen}
-    left = [one for one in summaries if one.chunk_id not in taken]
+    left = [summary for summary in summaries if summary.chunk_id not in taken]
     most = ports.settings.survey_chunks
     if len(left) > most:
         documents = {hit.document.id for hit in chosen}
-        left = [one for one in left if one.document_id in documents][:most]
+        left = [summary for summary in left if summary.document_id in documents][:most]
     cosines = ports.library.summary_cosines(left, query.vector)
     return [left[place] for place in np.argsort(-cosines, kind="stable").tolist()]

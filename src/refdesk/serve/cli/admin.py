@@ -460,7 +460,8 @@ def listen(host: str, port: int, workers: int = 1) -> list[socket.socket]:
 
 
 def _bound(found: Any, address: Any, *, is_shared: bool = False) -> socket.socket:
-    made = socket.socket(found[0], found[1])
+    # Its protocol is named: asyncio's own loop turns Nagle's delay off only for sockets that say that they are TCP.
+    made = socket.socket(*found[:3])
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if is_shared:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -22,7 +22,7 @@ from rich.text import Text
 from refdesk.desk import Refdesk
 from refdesk.records import StoredTable
 from refdesk.serve.cli.main import DONE, FAILED, NOTHING, USAGE
-from refdesk.terms import query_terms, terms
+from refdesk.text import query_terms, terms
 from refdesk.types import Added, Chunk, Document, Hit, Outcome
 from refdesk.types import Progress as State
 

@@ -33,17 +33,16 @@ from uvicorn.supervisors.multiprocess import Process
 
 from refdesk import __version__
 from refdesk.desk import Refdesk
-from refdesk.serve.http import admin, asking, documents, making, openai, page
+from refdesk.serve.http import admin, asking, documents, openai, page
 from refdesk.serve.http.guard import SILENCE_S, Guard, Limits, Service
 from refdesk.serve.http.observe import Figures, Observe, add_handlers, make_spans, set_up_logging
 from refdesk.serve.http.openapi import describe
-from refdesk.serve.http.shared import SqlCounts
-from refdesk.serve.http.shared_redis import Presence, RedisCounts, RedisEvents
+from refdesk.serve.http.shared import Presence, RedisCounts, RedisEvents, SqlCounts
 from refdesk.serve.http.sse import Streams, Waits
 
 # Stages that compute take turns at one interpreter lock: more threads finish no sooner and hold up those who stream.
 THREADS = 4
-ROUTERS = (*asking.ROUTERS, *documents.ROUTERS, *admin.ROUTERS, making.router, openai.router, page.router)
+ROUTERS = (*asking.ROUTERS, *documents.ROUTERS, *admin.ROUTERS, openai.router, page.router)
 
 
 def create_app(

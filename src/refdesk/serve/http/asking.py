@@ -21,7 +21,7 @@ from refdesk.ask.wording import is_missing
 from refdesk.caller_desk import CallerDesk
 from refdesk.errors import NotFound, UsageError
 from refdesk.records import Conversation, Feedback, Message
-from refdesk.serve.docx import TYPE as DOCX
+from refdesk.serve.export import DOCX_TYPE as DOCX
 from refdesk.serve.export import FORMATS, MEDIA_TYPES
 from refdesk.serve.http import requests
 from refdesk.serve.http import responses as shapes
