@@ -8,8 +8,9 @@ Chunks are looked for by strategies, which `rag.strategy` and the plan name (`as
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -17,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Plan, Query, Retrieved, Turn
+from refdesk.ask.about_itself import fitting
 from refdesk.ask.citations import stands_alone
-from refdesk.ask.extract import REACH, is_unfit
 from refdesk.ask.forms import as_called
 from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, may_stand, question_words, tabulate
 from refdesk.ask.strategies import STRATEGIES, SearchStrategy, register
@@ -341,8 +342,9 @@ def _read(job: Retrieval, query: Query, hits: list[Hit]) -> list[Hit]:
         job.trace.skip("read", "no single passage can answer it")
     else:
         with job.trace.optional("read", hits=len(hits), reader=job.reader.name) as stage:
-            unfit = unfit_units(query.fullest, job.embedder) if hits else frozenset()
-            job.readings.update(read_hits(_read_for(query), hits, job.reader, unfit))
+            units = unfit_units(query.fullest, job.embedder) if hits else frozenset()
+            fit = partial(fitting, query=query, units=units, embedder=job.embedder, reader=job.reader)
+            job.readings.update(read_hits(_read_for(query), hits, job.reader, fit))
             stage.gave(passages=len(job.readings), tokens=sum(reading.tokens for reading in job.readings.values()))
     return ordered(hits, job.readings)
 
@@ -543,9 +545,9 @@ LANGUAGES = frozenset({"en", ""})  # that it has learned to read; "" is not know
 
 
 def read_hits(
-    question: str, hits: Sequence[Hit], reader: Reader, unfit: frozenset[str] = frozenset()
+    question: str, hits: Sequence[Hit], reader: Reader, fit: Callable[[Reading, Hit], Reading] | None = None
 ) -> dict[int, Reading]:
-    """What the first hits say, by the id of their chunk; `unfit` units do not measure what is asked for."""
+    """What the first hits say, by the id of their chunk; `fit` leaves out what is no answer to this question."""
     found: dict[int, Reading] = {}
     tokens = 0
     for hit in hits:
@@ -554,27 +556,13 @@ def read_hits(
         reading = reader.read(question, as_called(question, hit))
         if reading is None:
             continue
-        reading = _fitting(reading, hit.chunk, unfit) if unfit else reading
+        reading = fit(reading, hit) if fit else reading
         found[hit.chunk.id] = reading
         tokens += reading.tokens
         is_sure = reading.answered >= LAST and _is_quotable(reading, hit.chunk)
         if is_sure or len(found) >= MOST_PASSAGES or tokens >= MOST_TOKENS:
             break
     return found
-
-
-def _fitting(reading: Reading, chunk: Chunk, unfit: frozenset[str]) -> Reading:
-    """What was read without answers in another measure: metres say nothing of how heavy something is."""
-    text = chunk.text
-    spans = tuple(
-        span._replace(score=min(span.score, 0.0))
-        if span and is_unfit(text[span.start : span.end], unfit, text[span.end : span.end + REACH])
-        else span
-        for span in reading.spans
-    )
-    if spans == reading.spans:
-        return reading
-    return replace(reading, answered=min(reading.answered, max(span.score for span in spans if span)), spans=spans)
 
 
 def _is_quotable(reading: Reading, chunk: Chunk) -> bool:
