@@ -298,6 +298,8 @@ def _attribute(answer: Answer, asked: Asked) -> Answer | None:
 def _told(kind: str, document: Document) -> str:
     """One sentence without its full stop; "" where it is not known."""
     name, author = document.name, document.metadata.get("author", "")
+    if any(map(str.isdigit, author)):  # what a program left there, "ARRAY(0x2c7cf020)"; the text may name who wrote it
+        author = ""
     if kind == "pages":
         return f"{name} has {_pages(document)}" if document.page_count else ""
     if kind == "author":

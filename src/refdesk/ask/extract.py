@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.figures import CURRENCIES, Side, disagree, figures, quoted_side
-from refdesk.ask.forms import asked_form, is_called_after, spelled_out
+from refdesk.ask.forms import asked_form, is_called_after, spelled_out, whole_number
 from refdesk.ask.listing import ChosenList, Place, chosen_list
 from refdesk.ask.sentences import (
     CALIBRATION,
@@ -175,7 +175,7 @@ def _with_number(query: Query, text: str, span: FoundSpan) -> str:
     found, behind = text[span.start : span.end], _BRACKETS.match(text, span.end)
     asks_for_number = query.number >= NUMBER or meaning(query.fullest).asks.startswith("how ")
     if not asks_for_number or behind is None or read(found).numbers:
-        return found
+        return whole_number(text, span.start, span.end)
     return text[span.start : behind.end()]
 
 
@@ -442,7 +442,8 @@ def _sentences(chosen: Sequence[ScoredSentence]) -> list[Quote]:
         text = quoted(with_header)
         is_line = with_header.chunk.kind in ("table", "code") or text[-1:] not in ENDS
         before = "" if not quotes else "\n" if is_line and was_line else "\n\n" if is_line or was_line else " "
-        quotes.append(Quote(text, f"{before}- " if is_line else before, with_header))
+        most = COMPARED if text.endswith(",") else 1.0  # what it enumerates goes on elsewhere
+        quotes.append(Quote(text, f"{before}- " if is_line else before, with_header, most=most))
         was_line = is_line
     return quotes
 

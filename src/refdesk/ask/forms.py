@@ -19,6 +19,7 @@ from refdesk.types import Chunk, Hit
 
 MOST_BETWEEN = 1  # words that say something between the question word and the number: "What is shown in Table 2?"
 SHORTEST_ROOT = 5  # letters of a stem that another one may go on from: "recov", "recoveri"
+JOINTS = " -‐‑–()+"  # around the groups of a number that is dialled, or printed on a cover
 MOST_SMALL = 2  # words of an expansion that give no letter: "Bureau of Meteorology (BM)"
 
 _NUMBERED = r"(fig|tab|chart|exhibit|listing|abb)[a-z]*\.?\s*(\d{1,3}[a-z]?)(?![\w.]*\d)"
@@ -95,6 +96,26 @@ def as_called(question: str, hit: Hit) -> Chunk:
     asked = set(words(question)) - known
     called = [word for word in dict.fromkeys(words(spaced(hit.document.name))) if word in asked and word.isalpha()]
     return replace(hit.chunk, context=f"{' '.join(called)} › {hit.chunk.context}") if called else hit.chunk
+
+
+def whole_number(text: str, start: int, end: int) -> str:
+    """What was found, or the number in groups that it is the greater part of.
+
+    Two groups are a range as well, and figures side by side are several, where nothing but a blank is between them.
+
+    >>> whole_number("Fax: (202) 493-2251.", 11, 19)
+    '(202) 493-2251'
+    """
+    left, right = start, end
+    while left > 0 and (text[left - 1].isdigit() or text[left - 1] in JOINTS):
+        left -= 1
+    while right < len(text) and (text[right].isdigit() or text[right] in JOINTS):
+        right += 1
+    number, found = text[left:right].lstrip(JOINTS[:4] + ")").rstrip(JOINTS[:4] + "(+"), text[start:end]
+    number = number if "(" in number else number.rstrip(")")
+    digits, groups = ["".join(char if char.isdigit() else " " for char in part).split() for part in (found, number)]
+    is_one = len(groups) > 2 and number.count("(") == number.count(")") and (" " not in number or number[0] in "(+")
+    return number if is_one and 2 * len("".join(digits)) > len("".join(groups)) else found
 
 
 def is_called_after(heading: str, question: str) -> bool:

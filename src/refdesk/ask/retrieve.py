@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Plan, Query, Retrieved, Turn
-from refdesk.ask.about_itself import fitting
+from refdesk.ask.about_itself import authors, fitting
 from refdesk.ask.citations import stands_alone
 from refdesk.ask.forms import as_called
 from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, may_stand, question_words, tabulate
@@ -345,6 +345,10 @@ def _read(job: Retrieval, query: Query, hits: list[Hit]) -> list[Hit]:
             units = unfit_units(query.fullest, job.embedder) if hits else frozenset()
             fit = partial(fitting, query=query, units=units, embedder=job.embedder, reader=job.reader)
             job.readings.update(read_hits(_read_for(query), hits, job.reader, fit))
+            opening = authors(query, hits, job.preferred, job.library, job.reader, job.settings)
+            job.readings.update({chunk_id: reading for chunk_id, (_, reading) in opening.items()})
+            _load(job, opening)
+            hits = [*(hit for hit, _ in opening.values()), *(hit for hit in hits if hit.chunk.id not in opening)]
             stage.gave(passages=len(job.readings), tokens=sum(reading.tokens for reading in job.readings.values()))
     return ordered(hits, job.readings)
 
