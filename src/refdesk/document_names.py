@@ -13,10 +13,11 @@ from __future__ import annotations
 import math
 import re
 import threading
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,11 @@ from numpy.typing import NDArray
 from refdesk.periods import DAY_NAMES, SPOKEN_DATE
 from refdesk.terms import (
     EXTENSION,
+    LONGEST_JOIN,
     QUERY_STOP_WORDS,
     SEPARATORS,
     Period,
+    begins_name,
     document_period,
     period_of,
     spaced,
@@ -48,7 +51,6 @@ OLDER, OLDER_TOO = 0.6, 0.8  # when the question asks for the latest, and for th
 NEAR = 0.75
 MOST_PREFERRED = 200  # more documents than this are not named, they are the subject of the library
 MOST_DOCUMENTS = 200_000  # beyond it the index of names costs seconds after every change
-LONGEST_JOIN = 3  # "Best Buy" is BESTBUY, "Johnson & Johnson Inc" is not looked for in four words
 MOST_LOOKED_AT = 2_000  # names in one question
 INDEXES_KEPT = 8
 
@@ -87,6 +89,7 @@ class NameIndex:
     owner: NDArray[np.int32]
     whole: NDArray[np.float32]
     holders: Mapping[str, NDArray[np.int32]]  # word -> places in `names`
+    ordered: Sequence[str]  # the words of names by the alphabet
     rarity: Mapping[str, float]  # of words and aliases: 1 in one document's name, 0 in every one's
     aliases: Mapping[str, Sequence[int]]  # short form -> places in `documents`
 
@@ -141,14 +144,14 @@ def _named(index: NameIndex, asked: QuestionNames) -> dict[int, tuple[float, str
     """
     matched = np.zeros(len(index.names), dtype=np.float32)
     rarest = np.zeros(len(index.names), dtype=np.float32)
-    for token in asked.tokens & index.holders.keys():
+    for token in {*(asked.tokens & index.holders.keys()), *_begun(index, asked)}:
         places = index.holders[token]
         matched[places] += index.rarity[token]
         rarest[places] = np.maximum(rarest[places], index.rarity[token])
     found: dict[int, tuple[float, str]] = {}
     likely = np.flatnonzero((rarest >= ENOUGH) & (matched >= COVERED * index.whole - 1e-6))
     for place in likely.tolist() if len(likely) <= MOST_LOOKED_AT else []:
-        shared = asked.tokens.intersection(index.names[place])
+        shared = asked.tokens.intersection(index.names[place])  # empty where one begins the name
         if len(shared) > 1 or shared <= asked.proper:
             owner = int(index.owner[place])
             found[owner] = max((float(rarest[place]), " ".join(index.names[place])), found.get(owner, (0.0, "")))
@@ -156,6 +159,16 @@ def _named(index: NameIndex, asked: QuestionNames) -> dict[int, tuple[float, str
         for owner in index.aliases[alias][:MOST_LOOKED_AT]:
             found[owner] = max((index.rarity[alias], alias), found.get(owner, (0.0, "")))
     return found
+
+
+def _begun(index: NameIndex, asked: QuestionNames) -> Iterable[str]:
+    """Names of several words in one, of which the question has the first: `activisionblizzard` for "Activision"."""
+    for token in asked.proper:
+        for name in islice(index.ordered, bisect_left(index.ordered, token), None):
+            if not name.startswith(token):
+                break
+            if begins_name(token, name):
+                yield name
 
 
 def _strength(index: NameIndex, place: int, rarity: float, asked: QuestionNames, long: int) -> float:
@@ -244,6 +257,7 @@ def name_index(documents: Sequence[Document]) -> NameIndex:
         owner=np.array([place for place, _ in rows], dtype=np.int32),
         whole=np.array([sum(rarity[word] for word in set(name)) for _, name in rows], dtype=np.float32),
         holders={word: np.array(places, dtype=np.int32) for word, places in holders.items()},
+        ordered=sorted(holders),
         rarity=rarity,
         aliases=aliases,
     )

@@ -500,9 +500,32 @@ def period_of(text: str) -> Period:
     return Period(frozenset(years), frozenset(when.quarter for when in named if when.quarter), frozenset(days))
 
 
+LONGEST_JOIN = 3  # "Best Buy" is BESTBUY, "Johnson & Johnson Inc" is not looked for in four words
+SHORTEST_PART, SHORTEST_REST = 5, 4  # letters of a word that begins a name, and of what is behind it
+
+
 def spaced(name: str) -> str:
     """The name of a file as words: `3M_2018_10K.pdf` -> `3M 2018 10K`."""
     return SEPARATORS.sub(" ", EXTENSION.sub("", name))
+
+
+def called_by(question: Sequence[str], file: str) -> list[str]:
+    """The words of a question that a file is called by, also where its name has them in one: of `BESTBUY_2023.pdf`
+    "Best" and "Buy", of `ACTIVISIONBLIZZARD_2019.pdf` "Activision" alone too.
+    """
+    names = words(spaced(file))
+    found: list[str] = []
+    for start in range(len(question)):
+        for stop in range(start + 1, min(start + LONGEST_JOIN, len(question)) + 1):
+            joined = "".join(question[start:stop])
+            if joined not in QUERY_STOP_WORDS and any(joined == name or begins_name(joined, name) for name in names):
+                found += question[start:stop]
+    return list(dict.fromkeys(found))
+
+
+def begins_name(word: str, name: str) -> bool:
+    """Is it the first of two words that a name has in one? "activision" of "activisionblizzard"."""
+    return len(word) >= SHORTEST_PART and len(name) - len(word) >= SHORTEST_REST and name.startswith(word)
 
 
 def document_period(name: str, title: str, *more: str) -> Period:

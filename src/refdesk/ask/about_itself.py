@@ -17,7 +17,7 @@ from refdesk.settings import Settings
 from refdesk.terms import query_terms
 from refdesk.types import Chunk, Document, Hit, Reading
 
-# --- which of what was read is no answer to this question? -------------------------------------------------------------
+# --- which of what was read is no answer to this question? ------------------------------------------------------------
 
 MAIL, SENT = "eml", "Date: "  # the format of mails, and how the line begins that says when one was sent
 CERTAIN, ANSWERED = 12.0, 2.0  # for the date of a mail that is asked for: what a reader gives where it is sure
@@ -110,27 +110,31 @@ NAMED = 2.5
 WHO = "Who are the authors of {title}?"
 
 
-def authors(
+def with_authors(
     query: Query,
-    hits: Sequence[Hit],
+    hits: list[Hit],
+    readings: dict[int, Reading],
     named: Collection[str],
     library: LibraryReader,
     reader: Reader,
     settings: Settings,
-) -> dict[int, tuple[Hit, Reading]]:
-    """The passage below the title that names who wrote the document that is named, or found first, by its chunk's id.
+) -> list[Hit]:
+    """Before the hits, where it is asked for, the passage that names who wrote the document that is named, or found
+    first; what was read of it joins the readings.
 
     It shares no word with the question, and a line set apart is taken for a heading: it is read for the title.
     """
     if query.catalogue != AUTHOR or not hits:
-        return {}
+        return hits
     for chunk in _opening(next(iter(named), hits[0].document.id), library):
         chunk = replace(chunk, heading_path=chunk.heading_path[:1], context="".join(chunk.heading_path[:1]))
         reading = reader.read(WHO.format(title=chunk.context), chunk) if chunk.context else None
         placed = library.scored([chunk.id], query.standalone, query.vector, settings)
         if placed and reading is not None and reading.answered >= NAMED:
-            return {chunk.id: (replace(placed[0], chunk=chunk, score=hits[0].score), reading)}
-    return {}
+            readings[chunk.id] = reading
+            first = replace(placed[0], chunk=chunk, score=hits[0].score)
+            return [first, *(hit for hit in hits if hit.chunk.id != chunk.id)]
+    return hits
 
 
 def _opening(document_id: str, library: LibraryReader) -> list[Chunk]:

@@ -10,10 +10,10 @@ True
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from refdesk.terms import QUERY_STOP_WORDS, query_terms, spaced, words
+from refdesk.terms import QUERY_STOP_WORDS, called_by, query_terms, words
 from refdesk.text import STOP_WORDS
 from refdesk.types import Chunk, Hit
 
@@ -93,9 +93,20 @@ def as_called(question: str, hit: Hit) -> Chunk:
     `receipt_retail.pdf`, "Techmart" is the title, and no reader knows that its "TOTAL" is that of the retail receipt.
     """
     known = {*words(hit.chunk.context), *QUERY_STOP_WORDS}
-    asked = set(words(question)) - known
-    called = [word for word in dict.fromkeys(words(spaced(hit.document.name))) if word in asked and word.isalpha()]
+    called = [word for word in called_by(words(question), hit.document.name) if word not in known and word.isalpha()]
     return replace(hit.chunk, context=f"{' '.join(called)} › {hit.chunk.context}") if called else hit.chunk
+
+
+def without_names(question: str, files: Sequence[str]) -> str:
+    """The question without what these files are called by; "" where it names none of them, or asks for nothing else.
+
+    >>> without_names("How many stores does Best Buy have?", ["BESTBUY_2023_10K.pdf"])
+    'How many stores does have?'
+    """
+    asked = words(question)
+    named = {word for file in files for word in called_by(asked, file)}
+    kept = [word for word in question.split() if named.isdisjoint(words(word))]
+    return " ".join(kept) if named and query_terms(" ".join(kept)) else ""
 
 
 def whole_number(text: str, start: int, end: int) -> str:
