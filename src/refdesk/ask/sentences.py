@@ -507,6 +507,20 @@ def _weighted(table: SentenceTable, weights: Mapping[str, float]) -> Floats:
     return found
 
 
+def answer_differently(sentences: Sequence[ScoredSentence]) -> bool:
+    """Does one of them answer with something else than the one that answers best?"""
+    ranked = sorted(sentences, key=lambda one: -one.score)
+    spans = [read(one.chunk.text[one.span.start : one.span.end]) for one in ranked if one.span is not None]
+    return any(not _say_the_same(spans[0], other) for other in spans[1:])
+
+
+def _say_the_same(one: SentenceWords, other: SentenceWords) -> bool:
+    """Do two answers share a number, or a word where one of them has none? `2000`, `January 13, 2000`."""
+    if one.numbers and other.numbers:
+        return not one.numbers.isdisjoint(other.numbers)
+    return not one.terms.isdisjoint(other.terms)
+
+
 def sentence_text(chunk: Chunk, place: int) -> str:
     start, end = chunk.sentences[place][:2]
     return chunk.text[start:end]
