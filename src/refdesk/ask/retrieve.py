@@ -357,7 +357,7 @@ def _read(job: Retrieval, query: Query, hits: list[Hit]) -> list[Hit]:
             units = unfit_units(query.fullest, job.embedder) if hits else frozenset()
             fit = partial(fitting, query=query, units=units, embedder=job.embedder, reader=job.reader)
             job.readings.update(read_hits(_read_for(query), hits, job.reader, fit))
-            hits = with_authors(query, hits, job.readings, job.preferred, job.library, job.reader, job.settings)
+            hits = with_authors(query, hits, job.readings, job.scope, job.library, job.reader, job.settings)
             _load(job, (hit.chunk.id for hit in hits[:1]))
             stage.gave(passages=len(job.readings), tokens=sum(reading.tokens for reading in job.readings.values()))
     return ordered(hits, job.readings)
