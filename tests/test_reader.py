@@ -13,9 +13,9 @@ import pytest
 from evidence_samples import add, chunk
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Query, Question, Retrieved
-from refdesk.ask.about_itself import without_units
-from refdesk.ask.extract import SURE, Quote, is_fit_figure, short_answer
+from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.flow import ask, collected
+from refdesk.ask.no_answer import SURE, is_fit_figure, without_units
 from refdesk.ask.retrieve import LAST, MOST_PASSAGES, ordered, read_hits
 from refdesk.ask.sentences import ScoredSentence, score_sentences, sentence_text
 from refdesk.ask.wording import unfit_units

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Plan, Query, Retrieved, Turn
-from refdesk.ask.about_itself import fitting, with_authors
+from refdesk.ask.authors import with_authors
 from refdesk.ask.citations import stands_alone
 from refdesk.ask.forms import as_called, without_names
+from refdesk.ask.no_answer import fitting
 from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, may_stand, question_words, tabulate
 from refdesk.ask.strategies import STRATEGIES, SearchStrategy, register
 from refdesk.ask.strategies.registry import with_engines
@@ -180,7 +181,7 @@ async def _ranked(job: Retrieval, query: Query) -> list[Hit]:
 
 
 def _nameless(job: Retrieval, query: Query, strengths: Mapping[str, float]) -> Query:
-    """The question without the names of these documents, for in them those tell no passage from another."""
+    """Without the names of these documents, which tell none of their passages from another."""
     # Of financebench's pages .42 are among the first 5 hits so, .37 with the names; among 10 .60 and .54.
     files = [document.name for document in job.library.documents(job.scope) if document.id in strengths]
     if not (text := without_names(query.standalone, files)):
@@ -354,7 +355,7 @@ def _read(job: Retrieval, query: Query, hits: list[Hit]) -> list[Hit]:
         job.trace.skip("read", "no single passage can answer it")
     else:
         with job.trace.optional("read", hits=len(hits), reader=job.reader.name) as stage:
-            units = unfit_units(query.fullest, job.embedder) if hits else frozenset()
+            units = unfit_units(query.fullest, job.embedder)
             fit = partial(fitting, query=query, units=units, embedder=job.embedder, reader=job.reader)
             job.readings.update(read_hits(_read_for(query), hits, job.reader, fit))
             hits = with_authors(query, hits, job.readings, job.scope, job.library, job.reader, job.settings)

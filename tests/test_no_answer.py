@@ -1,4 +1,4 @@
-"""What documents say of themselves, and what they are called: dates of mails, authors, names, numbers in groups."""
+"""What is no answer, who wrote a document, what it is called by, and numbers in groups."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import pytest
 
 from evidence_samples import chunk
 from refdesk import Refdesk
+from refdesk.answer import Retrieved
 from refdesk.ask.extract import Quote
 from refdesk.ask.forms import whole_number, without_names
 from refdesk.ask.judge import DIFFERING, Relevance, quoted_confidence
+from refdesk.ask.no_answer import is_told_better
 from refdesk.ask.sentences import ScoredSentence
-from refdesk.types import FoundSpan
+from refdesk.types import Document, FoundSpan, Hit, Reading
 
 MAIL = b"""From: Petra Holm <petra@quay.example>
 To: Office <office@quay.example>
@@ -144,3 +146,23 @@ def test_quotes_that_answer_with_different_things_are_less_sure() -> None:
     assert different.score < alike.score
     unread = [replace(quote, evidence=replace(quote.evidence, span=None)) for quote in quotes[:2]]
     assert quoted_confidence(relevance, unread) == alike
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "chance", "is_told"),
+    [
+        (2.4, -0.7, 0.79, True),
+        (2.4, -0.7, 0.9, False),  # a figure that is clear
+        (2.4, 1.9, 0.79, False),  # the table answers as well
+        (0.2, -3.0, 0.79, False),  # neither answers
+        (2.4, None, 0.79, False),  # no table was read
+    ],
+)
+def test_what_text_tells_better_is_not_taken_from_a_table(
+    text: float, table: float | None, chance: float, is_told: bool
+) -> None:
+    own = Document("d", "d", "default", "d", "ready")
+    kinds = {"text": text} | ({} if table is None else {"table": table})
+    hits = [Hit(replace(chunk(["A."]), id=at, kind=kind), own, 0.0, 0.0, 1.0) for at, kind in enumerate(kinds)]
+    readings = {at: Reading(0.0, answered, (None,), 9) for at, answered in enumerate(kinds.values())}
+    assert is_told_better(chance, Retrieved(tuple(hits), tuple(hits), {}, {}, readings=readings)) is is_told
