@@ -568,8 +568,7 @@ def read_hits(
     for hit in hits:
         if hit.document.language not in LANGUAGES:
             continue
-        reading = reader.read(question, as_called(question, hit))
-        if reading is None:
+        if (reading := reader.read(question, as_called(question, hit))) is None:
             continue
         reading = fit(reading, hit) if fit else reading
         found[hit.chunk.id] = reading
