@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ import pytest
 from evidence_samples import add, chunk
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Query, Question, Retrieved
-from refdesk.ask.extract import SURE, Quote, is_fit_figure, short_answer
+from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.flow import ask, collected
+from refdesk.ask.no_answer import SURE, is_fit_figure, without_units
 from refdesk.ask.retrieve import LAST, MOST_PASSAGES, ordered, read_hits
 from refdesk.ask.sentences import ScoredSentence, score_sentences, sentence_text
 from refdesk.ask.wording import unfit_units
@@ -159,7 +161,8 @@ def test_a_length_is_no_answer_to_how_heavy(hits: list[Hit]) -> None:
     passage = replace(hits[0], chunk=replace(chunk(buoy), id=hits[0].chunk.id))
     question = "How heavy is the WB-7?"
     unfit = unfit_units(question, OnnxEmbedder(threads=1))
-    spans = read_hits(question, [passage], READER, unfit)[passage.chunk.id].spans
+    fit = partial(without_units, unfit)
+    spans = read_hits(question, [passage], READER, fit)[passage.chunk.id].spans
     best = max((span for span in spans if span is not None), key=lambda span: span.score)
     assert passage.chunk.text[best.start : best.end] == "112 kg"
 
@@ -168,7 +171,7 @@ def test_a_rate_is_measured_in_other_things_than_its_unit(hits: list[Hit]) -> No
     passage = replace(hits[0], chunk=replace(chunk(["Bare gauges drifted by 3.4 mm per year."]), id=hits[0].chunk.id))
     question = "How fast did the bare gauges drift?"
     before, after = (
-        read_hits(question, [passage], READER, unfit)[passage.chunk.id]
+        read_hits(question, [passage], READER, partial(without_units, unfit))[passage.chunk.id]
         for unfit in (frozenset[str](), frozenset({"m"}))
     )
     assert before == after
@@ -179,7 +182,7 @@ def test_where_only_another_measure_is_given_the_passage_does_not_answer(hits: l
         hits[0], chunk=replace(chunk(["The WB-7 is a wave buoy of 0.9 m diameter."]), id=hits[0].chunk.id)
     )
     before, after = (
-        read_hits("How heavy is the WB-7?", [passage], READER, unfit)[passage.chunk.id].answered
+        read_hits("How heavy is the WB-7?", [passage], READER, partial(without_units, unfit))[passage.chunk.id].answered
         for unfit in (frozenset[str](), frozenset({"m"}))
     )
     assert after <= 0.0 < before

@@ -13,10 +13,11 @@ from __future__ import annotations
 import math
 import re
 import threading
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ NEAR = 0.75
 MOST_PREFERRED = 200  # more documents than this are not named, they are the subject of the library
 MOST_DOCUMENTS = 200_000  # beyond it the index of names costs seconds after every change
 LONGEST_JOIN = 3  # "Best Buy" is BESTBUY, "Johnson & Johnson Inc" is not looked for in four words
+SHORTEST_PART, SHORTEST_REST = 5, 4  # letters of a word that begins a name, and of what is behind it
 MOST_LOOKED_AT = 2_000  # names in one question
 INDEXES_KEPT = 8
 
@@ -79,6 +81,7 @@ class NameIndex:
     owner: NDArray[np.int32]
     whole: NDArray[np.float32]
     holders: Mapping[str, NDArray[np.int32]]  # word -> places in `names`
+    ordered: Sequence[str]  # the words of names by the alphabet
     rarity: Mapping[str, float]  # of words and aliases: 1 in one document's name, 0 in every one's
     aliases: Mapping[str, Sequence[int]]  # short form -> places in `documents`
 
@@ -133,14 +136,14 @@ def _named(index: NameIndex, asked: QuestionNames) -> dict[int, tuple[float, str
     """
     matched = np.zeros(len(index.names), dtype=np.float32)
     rarest = np.zeros(len(index.names), dtype=np.float32)
-    for token in asked.tokens & index.holders.keys():
+    for token in {*(asked.tokens & index.holders.keys()), *_begun(index, asked)}:
         places = index.holders[token]
         matched[places] += index.rarity[token]
         rarest[places] = np.maximum(rarest[places], index.rarity[token])
     found: dict[int, tuple[float, str]] = {}
     likely = np.flatnonzero((rarest >= ENOUGH) & (matched >= COVERED * index.whole - 1e-6))
     for place in likely.tolist() if len(likely) <= MOST_LOOKED_AT else []:
-        shared = asked.tokens.intersection(index.names[place])
+        shared = asked.tokens.intersection(index.names[place])  # empty where one begins the name
         if len(shared) > 1 or shared <= asked.proper:
             owner = int(index.owner[place])
             found[owner] = max((float(rarest[place]), " ".join(index.names[place])), found.get(owner, (0.0, "")))
@@ -148,6 +151,16 @@ def _named(index: NameIndex, asked: QuestionNames) -> dict[int, tuple[float, str
         for owner in index.aliases[alias][:MOST_LOOKED_AT]:
             found[owner] = max((index.rarity[alias], alias), found.get(owner, (0.0, "")))
     return found
+
+
+def _begun(index: NameIndex, asked: QuestionNames) -> Iterable[str]:
+    """Names of several words in one, of which the question has the first: `activisionblizzard` for "Activision"."""
+    for token in asked.proper:
+        for name in islice(index.ordered, bisect_left(index.ordered, token), None):
+            if not name.startswith(token):
+                break
+            if begins_name(token, name):
+                yield name
 
 
 def _strength(index: NameIndex, place: int, rarity: float, asked: QuestionNames, long: int) -> float:
@@ -236,6 +249,7 @@ def name_index(documents: Sequence[Document]) -> NameIndex:
         owner=np.array([place for place, _ in rows], dtype=np.int32),
         whole=np.array([sum(rarity[word] for word in set(name)) for _, name in rows], dtype=np.float32),
         holders={word: np.array(places, dtype=np.int32) for word, places in holders.items()},
+        ordered=sorted(holders),
         rarity=rarity,
         aliases=aliases,
     )
@@ -501,13 +515,31 @@ def language_name(code: str) -> str:
 SHORTEST_ROOT = 5  # letters of a stem that another one may go on from: "recov", "recoveri"
 
 
+def called_by(question: Sequence[str], file: str) -> list[str]:
+    """The words of a question that a file is called by, also where its name has them in one: of `BESTBUY_2023.pdf`
+    "Best" and "Buy", of `ACTIVISIONBLIZZARD_2019.pdf` "Activision" alone too.
+    """
+    names = words(spaced(file))
+    found: list[str] = []
+    for start in range(len(question)):
+        for stop in range(start + 1, min(start + LONGEST_JOIN, len(question)) + 1):
+            joined = "".join(question[start:stop])
+            if joined not in QUERY_STOP_WORDS and any(joined == name or begins_name(joined, name) for name in names):
+                found += question[start:stop]
+    return list(dict.fromkeys(found))
+
+
+def begins_name(word: str, name: str) -> bool:
+    """Is it the first of two words that a name has in one? "activision" of "activisionblizzard"."""
+    return len(word) >= SHORTEST_PART and len(name) - len(word) >= SHORTEST_REST and name.startswith(word)
+
+
 def as_called(question: str, hit: Hit) -> Chunk:
     """The chunk under what the question calls its document by, where its title does not say it: of a file
     `receipt_retail.pdf`, "Techmart" is the title, and no reader knows that its "TOTAL" is that of the retail receipt.
     """
     known = {*words(hit.chunk.context), *QUERY_STOP_WORDS}
-    asked = set(words(question)) - known
-    called = [word for word in dict.fromkeys(words(spaced(hit.document.name))) if word in asked and word.isalpha()]
+    called = [word for word in called_by(words(question), hit.document.name) if word not in known and word.isalpha()]
     return replace(hit.chunk, context=f"{' '.join(called)} › {hit.chunk.context}") if called else hit.chunk
 
 

@@ -56,6 +56,12 @@ def answer_from_catalogue(
     return _attribute(answer, asked)
 
 
+def documents_meant(kind: str, text: str, documents: Sequence[Document]) -> tuple[Sequence[Document], tuple[str, ...]]:
+    """The documents that a question names, none where it names none, and what else it says that it is about."""
+    asked = _read(kind, text, documents, datetime.datetime.now(datetime.UTC).date())
+    return (asked.chosen if asked.names else ()), asked.topics
+
+
 # --- what is asked? --------------------------------------------------------------------------------------------------
 
 
@@ -299,6 +305,8 @@ def _attribute(answer: Answer, asked: Asked) -> Answer | None:
 def _told(kind: str, document: Document) -> str:
     """One sentence without its full stop; "" where it is not known."""
     name, author = document.name, document.metadata.get("author", "")
+    if any(map(str.isdigit, author)):  # what a program left there, "ARRAY(0x2c7cf020)"; the text may name who wrote it
+        author = ""
     if kind == "pages":
         return f"{name} has {_pages(document)}" if document.page_count else ""
     if kind == "author":

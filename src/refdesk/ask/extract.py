@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.classify import asked_form, spelled_out
-from refdesk.ask.figures import CURRENCIES, Side, disagree, figures, quoted_side
+from refdesk.ask.figures import Side, disagree, quoted_side
 from refdesk.ask.listing import ChosenList, Place, chosen_list
+from refdesk.ask.no_answer import whole_number
 from refdesk.ask.sentences import (
     CALIBRATION,
     ScoredSentence,
@@ -27,7 +28,6 @@ from refdesk.ask.sentences import (
 from refdesk.ask.support import is_negated
 from refdesk.ask.wording import (
     CELLS,
-    MONEY,
     NUMBER,
     SEVERAL,
     asks_yes_or_no,
@@ -37,12 +37,11 @@ from refdesk.ask.wording import (
     read,
     said,
     table_header,
-    unfit_units,
     wanted,
 )
 from refdesk.document_names import is_called_after
 from refdesk.key_sentences import ENDS
-from refdesk.ports import Embedder
+from refdesk.periods import period_of
 from refdesk.settings import Settings
 from refdesk.text import query_terms, terms, word_set, words
 from refdesk.types import Document, FoundSpan
@@ -60,9 +59,9 @@ SUMMARY_SENTENCES = 6
 UNNAMED_SENTENCES = 2  # for each side, where one is not named
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
 DEFINES, DEFINING = 0.95, 3  # chance that it is asked what something is, and words that tell it
-THING = 0.4  # the same, where nothing but a name is left of the question
 COMPARED = 0.87  # how sure it may be that sentences compare two things
-UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them
+UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them, or
+# what was in another year than they speak of
 SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
 
 # A letter or a number before the sentence may be its own: "A. Smith owns it."
@@ -123,7 +122,15 @@ def extract(
         quotes = [replace(quote, most=UNLISTED) for quote in quotes]
     if query.intent == "comparison":  # a sentence beside another is seldom the whole of it
         quotes = [replace(quote, most=min(quote.most, COMPARED)) for quote in quotes]
-    return quotes
+    return [
+        replace(quote, most=min(quote.most, UNLISTED)) if _is_of_other_year(query, quote) else quote for quote in quotes
+    ]
+
+
+def _is_of_other_year(query: Query, quote: Quote) -> bool:
+    """Does it speak of other years than the one that is asked for? "In fiscal 2024 it was …" is not what 2023 was."""
+    years, own = period_of(query.fullest).years, period_of(quote.text).years
+    return bool(years and own) and own.isdisjoint(years)
 
 
 def ranked_sentences(query: Query, context: Context, retrieved: Retrieved) -> list[ScoredSentence]:
@@ -175,7 +182,7 @@ def _with_number(query: Query, text: str, span: FoundSpan) -> str:
     found, behind = text[span.start : span.end], _BRACKETS.match(text, span.end)
     asks_for_number = query.number >= NUMBER or meaning(query.fullest).asks.startswith("how ")
     if not asks_for_number or behind is None or read(found).numbers:
-        return found
+        return whole_number(text, span.start, span.end)
     return text[span.start : behind.end()]
 
 
@@ -442,7 +449,8 @@ def _sentences(chosen: Sequence[ScoredSentence]) -> list[Quote]:
         text = quoted(with_header)
         is_line = with_header.chunk.kind in ("table", "code") or text[-1:] not in ENDS
         before = "" if not quotes else "\n" if is_line and was_line else "\n\n" if is_line or was_line else " "
-        quotes.append(Quote(text, f"{before}- " if is_line else before, with_header))
+        most = COMPARED if text.endswith(",") else 1.0  # what it enumerates goes on elsewhere
+        quotes.append(Quote(text, f"{before}- " if is_line else before, with_header, most=most))
         was_line = is_line
     return quotes
 
@@ -561,38 +569,3 @@ def _says(question: str, clause: str) -> str:
     if limits or not terms(clause):
         return ""
     return NO if negated else YES
-
-
-# --- is a figure an answer? Not one in another measure, nor a doubtful one where running text surely answers ---------
-
-SURE = 2.0  # `answered` of a passage from which no further one is read
-DOUBTFUL = 0.5  # chance of a figure below which a sure text is heard first
-REACH = 6  # characters behind a figure that tell whether it is a rate
-_RATES = ("per ", "/")
-_MONEYS = frozenset(CURRENCIES.values())
-
-
-def is_fit_figure(
-    figure: Callable[[], str], chance: float, query: Query, retrieved: Retrieved, embedder: Embedder
-) -> bool:
-    """Whether it answers before any text is read for it; `figure` says it with its unit."""
-    unfit = unfit_units(query.fullest, embedder)
-    if (unfit and is_unfit(figure(), unfit)) or _asks_what_it_is(query):
-        return False
-    kinds = {hit.chunk.id: hit.chunk.kind for hit in retrieved.hits}
-    sure = [chunk for chunk, reading in retrieved.readings.items() if reading.answered >= SURE]
-    return chance >= DOUBTFUL or all(kinds.get(chunk) != "text" for chunk in sure)
-
-
-def _asks_what_it_is(query: Query) -> bool:
-    """`What is the WB-7?` names a thing and nothing of it that a figure could be."""
-    kinds = chances(query.fullest)
-    return kinds["definition"] >= THING and query.number < NUMBER and not question_words(query.fullest).metric
-
-
-def is_unfit(said: str, unfit: frozenset[str], behind: str = "") -> bool:
-    """Has it figures with units, and none that measures what is asked for? "mm per year" measure no length."""
-    found = figures(said)
-    units = [unit for figure in found for unit in (figure.unit, *(other for _, other in figure.others)) if unit]
-    is_rate = any(f"{said[figure.end :]}{behind}".lstrip().startswith(_RATES) for figure in found)
-    return bool(units) and not is_rate and unfit.issuperset(MONEY if unit in _MONEYS else unit for unit in units)

@@ -35,7 +35,6 @@ from refdesk.answer import (
 from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
-from refdesk.ask.extract import is_fit_figure
 from refdesk.ask.formula_text import PERCENT, names_ratio, ratio_named
 from refdesk.ask.formulas import asks_over_time, asks_to_compute, computed_answer, of_each_owner, over_time
 from refdesk.ask.generate import NOTHING, general, unproved
@@ -44,6 +43,7 @@ from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_st
 from refdesk.ask.listing import summed_up
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, model_plan
 from refdesk.ask.named_figures import says_ratio, with_named_figures
+from refdesk.ask.no_answer import is_fit_figure, is_told_better
 from refdesk.ask.plan import Budget, left_out, make_plan
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import SentenceReranker, retrieve
@@ -215,6 +215,8 @@ async def _from_tables(
     is_amount = bool(ratio) and not asks_which(query.fullest)  # and no "in which year was the margin higher?"
     if found.best is not None and is_amount and not says_ratio(found.best, ratio, in_percent=in_percent):
         found = TablesRead(candidates=found.candidates)  # it is computed, or nothing is: equity is no return on equity
+    if found.best is not None and is_told_better(found.best.chance, retrieved):
+        found = TablesRead(candidates=found.candidates)
     return found, retrieved
 
 

@@ -8,8 +8,9 @@ Chunks are looked for by strategies, which `rag.strategy` and the plan name (`as
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -17,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Plan, Query, Retrieved, Turn
+from refdesk.ask.authors import with_authors
 from refdesk.ask.citations import stands_alone
-from refdesk.ask.extract import REACH, is_unfit
+from refdesk.ask.no_answer import fitting, without_file_names
 from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, may_stand, question_words, tabulate
 from refdesk.ask.strategies import STRATEGIES, SearchStrategy, register
 from refdesk.ask.strategies.registry import with_engines
@@ -171,8 +173,20 @@ async def _ranked(job: Retrieval, query: Query) -> list[Hit]:
                 found = together([EngineHits("all", hits), *own], job.settings.rrf_k)
             hits = strongest(found, strengths, most)
             stage.gave(hits=len(hits))
-        ranked = await in_thread(_reranked, job, query, hits, strengths)
+        ranked = await in_thread(_reranked_within, job, query, hits, strengths)
     return ranked
+
+
+def _reranked_within(job: Retrieval, query: Query, hits: list[Hit], strengths: Mapping[str, float]) -> list[Hit]:
+    """By the question with and without the names of these documents, which tell none of their passages from another."""
+    ranked = _reranked(job, query, hits, strengths)
+    files = [document.name for document in job.library.documents(job.scope) if document.id in strengths]
+    if not (text := without_file_names(query.standalone, files)):
+        return ranked
+    vector, terms = job.embedder.embed_query(text), tuple(query_terms(text, job.library.languages))
+    nameless = replace(query, standalone=text, vector=vector, terms=terms)
+    other = {hit.chunk.id: hit.score for hit in _reranked(job, nameless, hits, strengths)}
+    return best_first(replace(hit, score=(hit.score + other[hit.chunk.id]) / 2) for hit in ranked)
 
 
 def _ranked_unless_named(job: Retrieval, query: Query, hits: list[Hit]) -> tuple[dict[str, float], list[Hit]]:
@@ -340,8 +354,11 @@ def _read(job: Retrieval, query: Query, hits: list[Hit]) -> list[Hit]:
         job.trace.skip("read", "no single passage can answer it")
     else:
         with job.trace.optional("read", hits=len(hits), reader=job.reader.name) as stage:
-            unfit = unfit_units(query.fullest, job.embedder) if hits else frozenset()
-            job.readings.update(read_hits(_read_for(query), hits, job.reader, unfit))
+            units = unfit_units(query.fullest, job.embedder)
+            fit = partial(fitting, query=query, units=units, embedder=job.embedder, reader=job.reader)
+            job.readings.update(read_hits(_read_for(query), hits, job.reader, fit))
+            hits = with_authors(query, hits, job.readings, job.scope, job.library, job.reader, job.settings)
+            _load(job, (hit.chunk.id for hit in hits[:1]))
             stage.gave(passages=len(job.readings), tokens=sum(reading.tokens for reading in job.readings.values()))
     return ordered(hits, job.readings)
 
@@ -542,38 +559,23 @@ LANGUAGES = frozenset({"en", ""})  # that it has learned to read; "" is not know
 
 
 def read_hits(
-    question: str, hits: Sequence[Hit], reader: Reader, unfit: frozenset[str] = frozenset()
+    question: str, hits: Sequence[Hit], reader: Reader, fit: Callable[[Reading, Hit], Reading] | None = None
 ) -> dict[int, Reading]:
-    """What the first hits say, by the id of their chunk; `unfit` units do not measure what is asked for."""
+    """What the first hits say, by the id of their chunk; `fit` leaves out what is no answer to this question."""
     found: dict[int, Reading] = {}
     tokens = 0
     for hit in hits:
         if hit.document.language not in LANGUAGES:
             continue
-        reading = reader.read(question, as_called(question, hit))
-        if reading is None:
+        if (reading := reader.read(question, as_called(question, hit))) is None:
             continue
-        reading = _fitting(reading, hit.chunk, unfit) if unfit else reading
+        reading = fit(reading, hit) if fit else reading
         found[hit.chunk.id] = reading
         tokens += reading.tokens
         is_sure = reading.answered >= LAST and _is_quotable(reading, hit.chunk)
         if is_sure or len(found) >= MOST_PASSAGES or tokens >= MOST_TOKENS:
             break
     return found
-
-
-def _fitting(reading: Reading, chunk: Chunk, unfit: frozenset[str]) -> Reading:
-    """What was read without answers in another measure: metres say nothing of how heavy something is."""
-    text = chunk.text
-    spans = tuple(
-        span._replace(score=min(span.score, 0.0))
-        if span and is_unfit(text[span.start : span.end], unfit, text[span.end : span.end + REACH])
-        else span
-        for span in reading.spans
-    )
-    if spans == reading.spans:
-        return reading
-    return replace(reading, answered=min(reading.answered, max(span.score for span in spans if span)), spans=spans)
 
 
 def _is_quotable(reading: Reading, chunk: Chunk) -> bool:

@@ -51,6 +51,7 @@ READ: Mapping[str, float] = CALIBRATION["read"]  # of sentences in passages of w
 COSINE, COVERAGE, PROXIMITY = 0.5, 0.4, 0.1
 SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 LABEL = 2.0  # for a row whose first cell names what a number is asked of, where nobody has read it
+ALMOST = 2.0  # log-odds below the best sentence (judge.py has what was measured)
 MISSING = 0.3  # a word that less of than this is held is missing
 
 _SEPARATORS = re.compile(r"[_\W]+")
@@ -504,6 +505,21 @@ def _weighted(table: SentenceTable, weights: Mapping[str, float]) -> Floats:
         np.zeros(len(table.cosine), dtype=np.float32),
     )
     return found
+
+
+def answer_differently(sentences: Sequence[ScoredSentence]) -> bool:
+    """Does one of them answer almost as well as the best one, and with something else?"""
+    ranked = sorted((one for one in sentences if one.span is not None), key=lambda one: -one.score)
+    near = [one for one in ranked if one.score >= ranked[0].score - ALMOST]
+    spans = [read(one.chunk.text[one.span.start : one.span.end]) for one in near if one.span is not None]
+    return any(not _say_the_same(spans[0], other) for other in spans[1:])
+
+
+def _say_the_same(one: SentenceWords, other: SentenceWords) -> bool:
+    """Do two answers share a number, or a word where one of them has none? `2000`, `January 13, 2000`."""
+    if one.numbers and other.numbers:
+        return not one.numbers.isdisjoint(other.numbers)
+    return not one.terms.isdisjoint(other.terms)
 
 
 def sentence_text(chunk: Chunk, place: int) -> str:
