@@ -165,3 +165,12 @@ def test_what_text_tells_better_is_not_taken_from_a_table(
     hits = [Hit(replace(chunk(["A."]), id=at, kind=kind), own, 0.0, 0.0, 1.0) for at, kind in enumerate(kinds)]
     readings = {at: Reading(0.0, answered, (None,), 9) for at, answered in enumerate(kinds.values())}
     assert is_told_better(chance, Retrieved(tuple(hits), tuple(hits), {}, {}, readings=readings)) is is_told
+
+
+def test_a_sentence_of_another_year_is_not_sure(tmp_path: Path) -> None:
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add_texts([{"name": "fleet.md", "text": "# Fleet\n\nIn 2024 the fleet of the harbour had 41 boats.\n"}])
+        now = desk.ask_sync("How many boats did the fleet of the harbour have in 2024?", cache=False)
+        then = desk.ask_sync("How many boats did the fleet of the harbour have in 2021?", cache=False)
+        assert now.short == "41"
+        assert then.confidence.score <= 0.65 < now.confidence.score

@@ -60,8 +60,8 @@ UNNAMED_SENTENCES = 2  # for each side, where one is not named
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
 DEFINES, DEFINING = 0.95, 3  # chance that it is asked what something is, and words that tell it
 COMPARED = 0.87  # how sure it may be that sentences compare two things
-UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them, or
-# what was in another year than they speak of
+UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them
+OTHER_YEAR = 0.65  # the same of one that names other years alone than are asked for: it may compare with them
 SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
 
 # A letter or a number before the sentence may be its own: "A. Smith owns it."
@@ -123,7 +123,8 @@ def extract(
     if query.intent == "comparison":  # a sentence beside another is seldom the whole of it
         quotes = [replace(quote, most=min(quote.most, COMPARED)) for quote in quotes]
     return [
-        replace(quote, most=min(quote.most, UNLISTED)) if _is_of_other_year(query, quote) else quote for quote in quotes
+        replace(quote, most=min(quote.most, OTHER_YEAR)) if _is_of_other_year(query, quote) else quote
+        for quote in quotes
     ]
 
 
