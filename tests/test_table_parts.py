@@ -88,3 +88,39 @@ def test_columns_are_named_as_programs_write_them_and_the_document_by_its_name(t
         assert tide.short == "1.05"
         assert "Average tide level m" in tide.content
         assert desk.ask_sync("What was the highest wind speed at Gull Rock?", cache=False).short == "24"
+
+
+PARTS = """# Mooring
+
+| Item | Part | Order number | Mass (kg) | Price (EUR) |
+|---|---|---|---|---|
+| 1 | Sinker block | M-701 | 350.0 | 410 |
+| 2 | Ground chain | M-703 | 84.0 | 390 |
+| 3 | Polyester rope | M-708 | 0.9 | 1,210 |
+| 4 | Lower swivel | M-704 | 1.1 | 62 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "short"),
+    [
+        ("Which parts weigh more than 10 kg?", "Sinker block; Ground chain"),
+        ("Which parts weigh less than 950 grams?", "Polyester rope"),
+        ("Which parts cost more than 400 euros?", "Sinker block; Polyester rope"),
+        ("Which parts have a price of at least 390?", "Sinker block; Ground chain; Polyester rope"),
+    ],
+)
+def test_rows_over_or_under_a_number_are_found_by_its_unit(tmp_path: Path, question: str, short: str) -> None:
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add_texts([{"name": "mooring.md", "text": PARTS}])
+        answer = desk.ask_sync(question, cache=False)
+    assert answer.short == short
+    assert answer.confidence.level == "medium"
+    assert len(answer.citations) == 2 * len(short.split("; "))  # the name and the number of each
+
+
+@pytest.mark.parametrize("question", ["Which parts weigh more than 10 metres?", "Which parts do not weigh over 10 kg?"])
+def test_rows_of_another_unit_or_of_a_denial_are_not_listed(tmp_path: Path, question: str) -> None:
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add_texts([{"name": "mooring.md", "text": PARTS}])
+        assert "; " not in desk.ask_sync(question, cache=False).short

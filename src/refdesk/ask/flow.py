@@ -281,6 +281,8 @@ async def _without_reading(
         is_read = await in_thread(is_fit_figure, shown, tables.best.chance, *asked)
     asks_for_more = tables.parts is not None or (query.number < 0.5 and wanted(query) == "several")
     is_part = tables.best and len(tables.best.plan.texts) == 1 and asks_for_more
+    if tables.parts and tables.best and is_read and not is_part and tables.best.chance < tables.parts.chance:
+        return await in_thread(figure_answer, answer, plan, retrieved, tables.parts, desk.library)
     if tables.best and is_read and not is_part:  # "what were the sales" asks for one number, "which gauges" for several
         return await in_thread(figure_answer, answer, plan, retrieved, tables.best, desk.library)
     if doubt == "missing" and tables.parts:

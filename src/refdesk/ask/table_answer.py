@@ -28,19 +28,19 @@ from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.judge import HIGH, MEDIUM, Relevance, level, related, sources
 from refdesk.ask.listing import called
 from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of, read_cells
-from refdesk.ask.plans import TableViews, described
+from refdesk.ask.plans import described
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.sheet_view import ColumnCells, RowSet
-from refdesk.ask.table_parts import table_parts
+from refdesk.ask.table_filter import filtered_rows
+from refdesk.ask.table_parts import head_place, table_parts, years_compared
 from refdesk.ask.table_question import asking_clause
-from refdesk.ask.table_view import YEAR as YEAR_NUMBER
 from refdesk.ask.table_view import CellPlan, GroupedView, View
 from refdesk.ask.wording import NUMBER, meaning, read, said, wanted
 from refdesk.library import LibraryReader
 from refdesk.periods import YEAR, TablePeriod, period_from, period_of, read_period, spoken_period
 from refdesk.ports import Reader
 from refdesk.records import Path, StoredCell
-from refdesk.tables import Grid, is_scale, shown_value, touches, without_marks
+from refdesk.tables import Grid, is_scale, shown_value, touches
 from refdesk.text import terms
 from refdesk.types import Document, Hit
 
@@ -93,7 +93,10 @@ class FigureText:
 def reading(found: TablePlan) -> FigureText:
     plan, stored = found.plan, found.candidate.table
     grid = found.grid.grid
-    read = [*(read_cells(plan) or _counted(plan, found.grid.view_of(plan))), *_compared(plan, found.grid)]
+    read = [
+        *(read_cells(plan) or _counted(plan, found.grid.view_of(plan))),
+        *years_compared(plan, found.grid.view_of(plan)),
+    ]
     places = tuple(dict.fromkeys(_place(found, row, column) for row, column in read[:MOST_LOOKED_AT]))
     numbers = [cell for cell in stored.at(places) if cell.number is not None]
     used = len(read) if plan.cells else len(plan.selections[0].rows)
@@ -104,7 +107,8 @@ def reading(found: TablePlan) -> FigureText:
     operation = plan.operation
     if plan.texts:
         same = {(cell.number, cell.unit, cell.scale) for cell in numbers}  # a total may stand in two rows of a table
-        is_number = len(plan.texts) == len(same) == 1 and operation in ("value", "largest", "smallest")
+        is_value = operation in ("value", "largest", "smallest") and not found.label
+        is_number = is_value and len(plan.texts) == len(same) == 1
         value = shown_value(numbers[0].text, unit, scale) if is_number else "; ".join(plan.texts)
         number = numbers[0].number if is_number else plan.number
         formula = ""
@@ -138,31 +142,10 @@ def _of_groups(plan: CellPlan, view: GroupedView, unit: str, scale: str) -> tupl
     return "; ".join(plan.texts), "; ".join(f"{text}: {head} {amount}" for text, amount in amounts) if head else ""
 
 
-def _compared(plan: CellPlan, table: TableViews) -> list[tuple[int, int]]:
-    """The numbers by which a year was chosen: of all years where it is the highest or lowest, else its own."""
-    if plan.operation != "year":
-        return []
-    view, chosen = table.view_of(plan), plan.selections[0]
-    rows = range(view.count) if chosen.kind in ("max", "min") else chosen.rows
-    parts = [part for part in chosen.conditions or (chosen,) if part.by > 0]
-    return [(row, part.by) for part in parts for row in rows if view.texts[row][part.by]]
-
-
 def _place(found: TablePlan, row: int, column: int) -> tuple[int, int]:
     """Of a cell of a view, its row and column in the stored table; of a column's name, the cell of the head."""
     place = place_of(found.grid.grid, found.plan, row, column)
-    if place[0] >= 0:
-        return place
-    stored, own = found.candidate.table, place[1]
-    named = [
-        cell
-        for cell in stored.at((above, left) for above in range(stored.head_rows) for left in range(own + 1))
-        if without_marks(cell.text) in stored.heads[own].path
-    ]
-    # The nearest to the column that says when: a time may stand over several columns.
-    timed = [cell for cell in named if YEAR_NUMBER.search(cell.text)] or named
-    best = max(timed, key=lambda cell: (cell.column, cell.row), default=None)
-    return (best.row, best.column) if best else place
+    return place if place[0] >= 0 else head_place(found.candidate.table, place[1])
 
 
 def _counted(plan: CellPlan, view: View) -> list[tuple[int, int]]:
@@ -334,7 +317,7 @@ def likelier_answer(
     What the text told is never called sure where a table may give another number.
     """
     best = tables.best
-    if tables.parts and (told.confidence.score < tables.parts.chance or _quotes_rows(told, retrieved)):
+    if tables.parts and (told.confidence.score < tables.parts.chance or _is_of_rows(told, retrieved)):
         return figure_answer(begun, plan, retrieved, tables.parts, library)
     if best is None:
         return told
@@ -353,10 +336,13 @@ def likelier_answer(
 
 
 def _quotes_rows(told: Answer, retrieved: Retrieved) -> bool:
-    """Is it rows of one table, and nothing else?"""
+    """Is it rows of one part of a table, and nothing else?"""
+    return _is_of_rows(told, retrieved) and len({citation.chunk_id for citation in told.citations}) == 1
+
+
+def _is_of_rows(told: Answer, retrieved: Retrieved) -> bool:
     kinds = {hit.chunk.id: hit.chunk.kind for hit in (*retrieved.hits, *retrieved.considered)}
-    quoted = {citation.chunk_id for citation in told.citations}
-    return told.is_answered and len(quoted) == 1 and all(kinds.get(chunk) == "table" for chunk in quoted)
+    return told.is_answered and all(kinds.get(citation.chunk_id) == "table" for citation in told.citations)
 
 
 def _says_number(answer: Answer, query: Query) -> bool:
@@ -418,14 +404,17 @@ def read_tables(
 
 
 def with_parts(found: TablesRead, query: Query, retrieved: Retrieved) -> TablesRead:
-    """With what a table lists under the name of what is asked for, where several things may be."""
+    """With what a table lists under the name of what is asked for, or over or under a number, where several may be."""
     clause, sort = asking_part(query.fullest), wanted(query)
     asks = meaning(asking_clause(clause)).asks.partition(" ")[0]
-    if sort != "several" and (sort != "one" or query.number >= NUMBER or asks not in ("what", "which")):
-        return found
     tables = [*found.candidates, *([found.best.candidate] if found.best else ())]
     passages = [hit.chunk.text for hit in (*retrieved.hits, *retrieved.considered)]
-    return found._replace(parts=table_parts(clause, tables, passages, is_list=sort == "several"))
+    parts = None
+    if sort == "several" or (sort == "one" and query.number < NUMBER and asks in ("what", "which")):
+        parts = table_parts(clause, tables, passages, is_list=sort == "several")
+    if parts is None and (sort == "several" or asks_which(query.fullest)):
+        parts = filtered_rows(clause, tables)
+    return found._replace(parts=parts)
 
 
 def _gives_times(plan: CellPlan) -> bool:

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from refdesk.ask.plan_choice import FoundTable, TablePlan, table_of
 from refdesk.ask.sentences import question_words
 from refdesk.ask.table_question import WHOLE_STEMS, plain_name
-from refdesk.ask.table_view import AskedWords, CellPlan, Selection, View
+from refdesk.ask.table_view import YEAR, AskedWords, CellPlan, Selection, View
+from refdesk.records import StoredTable
+from refdesk.tables import without_marks
 from refdesk.text import terms, words
 
 FEWEST = 2  # rows that are several
@@ -169,3 +171,25 @@ def _adds_up(rows: Sequence[int], total: int, view: View, numbers: NDArray[np.fl
 def _decimals(text: str) -> int:
     digits = text.rstrip(" )%").rpartition(".")
     return len(digits[2]) if digits[1] and digits[2].isdigit() else 0
+
+
+# --- which cells tell a year? -----------------------------------------------------------------------------------------
+
+
+def years_compared(plan: CellPlan, view: View) -> list[tuple[int, int]]:
+    """The numbers by which a year was chosen: of all years where it is the highest or lowest, else its own."""
+    if plan.operation != "year":
+        return []
+    chosen = plan.selections[0]
+    rows = range(view.count) if chosen.kind in ("max", "min") else chosen.rows
+    parts = [part for part in chosen.conditions or (chosen,) if part.by > 0]
+    return [(row, part.by) for part in parts for row in rows if view.texts[row][part.by]]
+
+
+def head_place(table: StoredTable, column: int) -> tuple[int, int]:
+    """Where the head of a column stands: the nearest cell that says when, for a time may stand over several columns."""
+    above = table.at((row, left) for row in range(table.head_rows) for left in range(column + 1))
+    named = [cell for cell in above if without_marks(cell.text) in table.heads[column].path]
+    timed = [cell for cell in named if YEAR.search(cell.text)] or named
+    best = max(timed, key=lambda cell: (cell.column, cell.row), default=None)
+    return (best.row, best.column) if best else (-1, column)
