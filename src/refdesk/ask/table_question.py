@@ -205,7 +205,6 @@ LONGEST_NAME = 90  # letters of a row's name
 _NAME_WORD = re.compile(r"\w(?:[\w&]|[-'’](?=\w))*")
 _ASIDE = re.compile(r"\([^()]*\)")
 _POSSESSIVE = re.compile(r"['’]s?$")
-_LEADS = re.compile(r"(?: (?:at|in|of|for|by|from|to))?(?: the)?\s*$", re.IGNORECASE)
 _TIME_NOUNS = frozenset(("period", "periods", "year", "years", "quarter", "quarters", "fiscal"))
 _BEING = frozenset(("is", "are", "was", "were", "be", "been", "being"))
 _INSIDE = frozenset(("of", "and", "from", "for", "on", "in", "by", "to", "per", "before", "after", "at", "the", "used"))
@@ -244,7 +243,11 @@ def without_names(text: str, names: Set[str]) -> str:
 
     found = [match.span() for match in _NAME_WORD.finditer(text) if match.start() and is_name(match.group())]
     for start, end in reversed(found):
-        text = _LEADS.sub("", text[:start]) + text[end:] if text[end : end + 1] in "?.," else text[:start] + text[end:]
+        before, behind = text[:start].split(), text[end:]
+        if behind[:1] in ("", "?", ".", ","):  # nothing follows what leads up to it
+            before = before[:-1] if before[-1:] == ["the"] else before
+            before = before[:-1] if before and before[-1] in _PREPOSITIONS else before
+        text = f"{' '.join(before)}{' ' * (behind[:1].isalnum() or behind[:1] == ' ')}{behind.lstrip()}"
     return " ".join(text.split())
 
 

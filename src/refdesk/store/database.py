@@ -8,6 +8,7 @@ import logging
 import shutil
 import sqlite3
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -190,11 +191,25 @@ def _configure(connection: sqlite3.Connection, _record: Any) -> None:
     # pysqlite's own transaction handling is switched off: SQLAlchemy's documented recipe for true transactions.
     connection.isolation_level = None
     cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode = WAL")
+    _use_write_ahead_log(cursor)
     cursor.execute("PRAGMA synchronous = FULL")  # an accepted document survives a power cut too
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.execute("PRAGMA cache_size = -65536")  # 64 MiB
     cursor.close()
+
+
+def _use_write_ahead_log(cursor: sqlite3.Cursor) -> None:
+    """SQLite does not wait where several processes turn a new database to its write-ahead log at once."""
+    until = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+        else:
+            return
 
 
 def _begin(connection: Connection) -> None:
