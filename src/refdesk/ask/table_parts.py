@@ -47,7 +47,7 @@ def table_parts(
     `passages`: what was found, which tells what words are said together. Where no list is asked for (`is_list`), the
     question may not speak of a column, but for its time, and must say more of a total than its name.
     """
-    asked = _Asked(text, passages, is_list)
+    asked = _AskedNames(text, passages, is_list)
     found: list[tuple[FoundTable, _Named]] = []
     for candidate in candidates:
         table = table_of(candidate.table)
@@ -64,7 +64,7 @@ def table_parts(
     return TablePlan(candidate, table, asked.words, plan, np.zeros(0, np.float32), chance=CHANCE, label=named.name)
 
 
-class _Asked:
+class _AskedNames:
     """What a question says, beside what is said in the passages that were found for it."""
 
     def __init__(self, text: str, passages: Iterable[str], is_list: bool) -> None:
@@ -106,7 +106,7 @@ class _Asked:
         return are_telling and f" {' '.join(self.words.words[place : place + 2])} " in f" {self._found} "
 
 
-def _named_rows(view: View, asked: _Asked) -> _Named | None:
+def _named_rows(view: View, asked: _AskedNames) -> _Named | None:
     """Those of the section, or of the total, of whose name the question says every word; of several the longest."""
     numbers = view.grid.numbers[:, 1:]
     options = [_Named(name, asked.name(name, view), _until_sum(rows, view, numbers)) for name, rows in _sections(view)]
@@ -123,7 +123,7 @@ def _named_rows(view: View, asked: _Asked) -> _Named | None:
     return None
 
 
-def _says_row(option: _Named, view: View, asked: _Asked) -> bool:
+def _says_row(option: _Named, view: View, asked: _AskedNames) -> bool:
     return any(asked.name(view.texts[row][0], view) for row in option.rows)
 
 

@@ -110,9 +110,10 @@ function resize(leaf) {
   leaf.style.width = `${state.zoom * 100}%`;
   const img = leaf.querySelector("img");
   if (img && sharpness(leaf) > Number(img.dataset.width)) {
-    const finer = new Image();
-    finer.onload = () => { img.src = finer.src; };
-    finer.src = img.src.replace(/width=\d+/, `width=${(img.dataset.width = sharpness(leaf))}`);
+    const [finer, width] = [new Image(), String(sharpness(leaf))];
+    img.dataset.width = width;
+    finer.onload = () => { if (img.dataset.width === width) img.src = finer.src; }; // the last one, whichever comes last
+    finer.src = img.src.replace(/width=\d+/, `width=${width}`);
   }
 }
 
