@@ -309,9 +309,8 @@ def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confiden
         score = min(score, ROWS)
     if found["unnamed"] > 0:
         score = min(score, HIGH - 0.001)
-        return Confidence(
-            round(score, 3), level(score), "the passage does not mention every name and number in the question"
-        )
+        reason = "the passage does not mention every name and number in the question"
+        return Confidence(round(score, 3), level(score), reason)
     return Confidence(round(score, 3), level(score), _standing(found, score))
 
 
