@@ -1,4 +1,6 @@
-"""What a table lists under a name: the rows of a section, the rows that a total adds up, the times of its columns."""
+"""What a table lists: the rows of a section, the rows that a total adds up, the times of its columns;
+its rows over a number, the first few of them, and all in order.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from refdesk import Refdesk
+from refdesk.ask.table_rows import Order, asked_order
 
 BALANCE = """<html><body><p>Balance sheet of Ortel (in millions)</p>
 <table><tr><th></th><th>2022</th><th>2021</th></tr>
@@ -124,3 +127,67 @@ def test_rows_of_another_unit_or_of_a_denial_are_not_listed(tmp_path: Path, ques
     with Refdesk(tmp_path / "library") as desk:
         desk.add_texts([{"name": "mooring.md", "text": PARTS}])
         assert "; " not in desk.ask_sync(question, cache=False).short
+
+
+STAFF = """# Workshop
+
+| Name | Trade | Hours | Wage (EUR) |
+|---|---|---|---|
+| Aino | Welder | 31 | 2,900 |
+| Bram | Rigger | 40 | 3,400 |
+| Cleo | Diver | 12 | 4,100 |
+| Dana | Rigger | 38 | 3,050 |
+| Emil | Clerk | 12 | 2,650 |
+| Total | | 133 | 16,100 |
+"""
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+    with Refdesk(tmp_path_factory.mktemp("workshop") / "library") as desk:
+        desk.add_texts([{"name": "workshop.md", "text": STAFF, "format": "markdown"}])
+        yield desk
+
+
+@pytest.mark.parametrize(
+    ("question", "short"),
+    [
+        pytest.param("Which three names have the highest wage?", "Cleo; Bram; Dana", id="top_three"),
+        pytest.param("Which 2 names have the lowest wage?", "Emil; Aino", id="bottom_two"),
+        pytest.param("What are the top 2 names by hours?", "Bram; Dana", id="top_n_by"),
+        pytest.param("Which 4 names have the highest hours?", "Bram; Dana; Aino; Cleo; Emil", id="tied_with_the_last"),
+        pytest.param("List the names sorted by wage", "Cleo; Bram; Dana; Aino; Emil", id="sorted"),
+        pytest.param("Sort the names by wage in ascending order", "Emil; Aino; Dana; Bram; Cleo", id="ascending"),
+        pytest.param("List the names from lowest to highest wage", "Emil; Aino; Dana; Bram; Cleo", id="from_to"),
+    ],
+)
+def test_the_first_few_and_all_in_order_are_listed_without_the_total(
+    workshop: Refdesk, question: str, short: str
+) -> None:
+    answer = workshop.ask_sync(question, cache=False)
+    assert answer.short == short
+    assert len(answer.citations) == 2 * len(short.split("; "))  # the name and the number of each
+    (figure,) = answer.figures
+    first, amount = short.split("; ")[0], figure.formula.split("; ")[0]
+    assert amount.startswith(f"{first}: ") and figure.formula in answer.content
+
+
+def test_a_column_that_nothing_names_is_not_put_in_order(workshop: Refdesk) -> None:
+    assert "; " not in workshop.ask_sync("List the names sorted by height", cache=False).short
+
+
+@pytest.mark.parametrize(
+    ("question", "order"),
+    [
+        ("Which is the only diver with 12 hours?", None),
+        ("How many of the top 3 riggers are divers?", None),
+        ("Who had the highest score in round 2?", None),
+        ("Who ordered the parts by mail?", None),
+        ("What is the world rank of Paris?", None),
+        ("Please show me all names in descending order of wage", Order("Which names has the highest wage?", 0)),
+        ("What were Bram's two largest orders?", Order("What were Bram's largest orders?", 2)),
+        ("Which 300 names have the highest wage?", None),
+    ],
+)
+def test_a_number_that_does_not_count_the_answers_asks_for_no_order(question: str, order: Order | None) -> None:
+    assert asked_order(question) == order

@@ -92,6 +92,7 @@ class TablePlan:
     other: TablePlan | None = None  # nearly as likely, and gives something else
     asked_months: int = 0  # of the time that is asked for, where the figure is of a longer or shorter one
     label: str = ""  # what it is called, where the plan in words does not say it
+    formula: str = ""  # what its rows were chosen by, where the plan does not say it
 
     @property
     def stated(self) -> str:

@@ -256,13 +256,14 @@ class _Maker:
         for chosen in self.sets:
             if len(chosen.rows) < 2 or len(found) > MOST_PICKED:
                 continue
-            _, _, mask, quality, by, by_quality, number, _ = chosen
+            _, _, mask, quality, by, by_quality, number, *_ = chosen
             found.append(Selection(chosen.rows[:1], "first", mask, quality, by, by_quality, number))
             found.append(Selection(chosen.rows[-1:], "last", mask, quality, by, by_quality, number))
             for column in self.ordered:
                 both = mask | self.masks[column]
                 for kind, rows in self.view.extremes(chosen.rows, column) if column != by else ():
-                    found.append(Selection(rows, kind, both, quality, column, self.qualities[column]))
+                    fit = self.qualities[column]
+                    found.append(Selection(rows, kind, both, quality, column, fit, among=chosen.rows))
                 for count in self.listed if column != by else ():  # "the top three"
                     both |= self._number_mask(count)
                     for kind, rows in foremost(self.view, chosen.rows, column, int(count)):

@@ -31,9 +31,9 @@ from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, pl
 from refdesk.ask.plans import described
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.sheet_view import ColumnCells, RowSet
-from refdesk.ask.table_filter import filtered_rows
 from refdesk.ask.table_parts import head_place, table_parts, years_compared
 from refdesk.ask.table_question import asking_clause
+from refdesk.ask.table_rows import filtered_rows, ordered_rows
 from refdesk.ask.table_view import CellPlan, GroupedView, View
 from refdesk.ask.wording import NUMBER, meaning, read, said, wanted
 from refdesk.library import LibraryReader
@@ -111,7 +111,7 @@ def reading(found: TablePlan) -> FigureText:
         is_number = is_value and len(plan.texts) == len(same) == 1
         value = shown_value(numbers[0].text, unit, scale) if is_number else "; ".join(plan.texts)
         number = numbers[0].number if is_number else plan.number
-        formula = ""
+        formula = found.formula
         if plan.grouped is not None:
             value, formula = _of_groups(plan, plan.grouped, unit, scale)
         return FigureText(_label(found), value, number, unit, scale, operation, formula, places, used)
@@ -391,10 +391,15 @@ def read_tables(
 ) -> TablesRead:
     """`may_rename`: rows may be called otherwise than the question does."""
     candidates = table_candidates(retrieved, library)
-    asked = (asking_part(query.fullest), candidates, retrieved.idf, query.number, reader)
-    unknown = frozenset(stem for stem, count in library.frequencies(terms(asked[0])).items() if not count)
-    found = best_plan(*asked, may_rename=may_rename, unknown=unknown)
+    asked, around = asking_part(query.fullest), (candidates, retrieved.idf)
+    unknown = frozenset(stem for stem, count in library.frequencies(terms(asked)).items() if not count)
+    found = best_plan(asked, *around, query.number, reader, may_rename=may_rename, unknown=unknown)
     among_many = len(candidates) >= MANY
+    # Of several in an order the names are asked for, and no number.
+    ordered = ordered_rows(asked, lambda text: best_plan(text, *around, 0.0, reader, may_rename=False, unknown=unknown))
+    if ordered is not None and ordered.chance >= LEAST:
+        chance = min(ordered.chance, SUREST_AMONG_MANY)
+        return TablesRead(replace(ordered, chance=chance), True, candidates)
     least = SHOWN if among_many else TIMES if found and _gives_times(found.plan) else SHOWN_AMONG_FEW
     is_sure = found is not None and found.chance >= least
     is_likely = found is not None and found.chance >= INSTEAD and query.number >= NUMBER

@@ -367,6 +367,7 @@ class Selection(NamedTuple):
     by_quality: float = 0.0
     number: float = 0.0  # that was compared with
     conditions: tuple[Selection, ...] = ()  # that all of its rows fulfil, where they are several
+    among: Rows = ()  # of which they are the highest or lowest
 
 
 class CellPlan(NamedTuple):
