@@ -131,14 +131,14 @@ def test_rows_of_another_unit_or_of_a_denial_are_not_listed(tmp_path: Path, ques
 
 STAFF = """# Workshop
 
-| Name | Trade | Hours | Wage (EUR) |
-|---|---|---|---|
-| Aino | Welder | 31 | 2,900 |
-| Bram | Rigger | 40 | 3,400 |
-| Cleo | Diver | 12 | 4,100 |
-| Dana | Rigger | 38 | 3,050 |
-| Emil | Clerk | 12 | 2,650 |
-| Total | | 133 | 16,100 |
+| Name | Trade | Hours | Wage (EUR) | Joined |
+|---|---|---|---|---|
+| Aino | Welder | 31 | 2,900 | 2021-04-12 |
+| Bram | Rigger | 40 | 3,400 | 2019-09-01 |
+| Cleo | Diver | 12 | 4,100 | 2024-01-15 |
+| Dana | Rigger | 38 | 3,050 | 2020-02-03 |
+| Emil | Clerk | 12 | 2,650 | 2023-11-20 |
+| Total | | 133 | 16,100 | |
 """
 
 
@@ -159,6 +159,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
         pytest.param("List the names sorted by wage", "Cleo; Bram; Dana; Aino; Emil", id="sorted"),
         pytest.param("Sort the names by wage in ascending order", "Emil; Aino; Dana; Bram; Cleo", id="ascending"),
         pytest.param("List the names from lowest to highest wage", "Emil; Aino; Dana; Bram; Cleo", id="from_to"),
+        pytest.param("List the names in order of joined date", "Bram; Dana; Aino; Emil; Cleo", id="earliest_first"),
     ],
 )
 def test_the_first_few_and_all_in_order_are_listed_without_the_total(
@@ -172,8 +173,15 @@ def test_the_first_few_and_all_in_order_are_listed_without_the_total(
     assert amount.startswith(f"{first}: ") and figure.formula in answer.content
 
 
-def test_a_column_that_nothing_names_is_not_put_in_order(workshop: Refdesk) -> None:
-    assert "; " not in workshop.ask_sync("List the names sorted by height", cache=False).short
+@pytest.mark.parametrize(
+    "question",
+    [
+        pytest.param("List the names sorted by height", id="no_such_column"),
+        pytest.param("Which eight names have the highest wage?", id="fewer_rows"),
+    ],
+)
+def test_what_the_table_does_not_have_is_not_put_in_order(workshop: Refdesk, question: str) -> None:
+    assert "; " not in workshop.ask_sync(question, cache=False).short
 
 
 @pytest.mark.parametrize(
@@ -184,7 +192,8 @@ def test_a_column_that_nothing_names_is_not_put_in_order(workshop: Refdesk) -> N
         ("Who had the highest score in round 2?", None),
         ("Who ordered the parts by mail?", None),
         ("What is the world rank of Paris?", None),
-        ("Please show me all names in descending order of wage", Order("Which names has the highest wage?", 0)),
+        ("Please show me all names in descending order of wage", Order("Which names has the highest wage?", 0, True)),
+        ("Rank the names by wage", Order("Which names has the highest wage?", 0, False)),
         ("What were Bram's two largest orders?", Order("What were Bram's largest orders?", 2)),
         ("Which 300 names have the highest wage?", None),
     ],

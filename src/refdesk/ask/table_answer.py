@@ -33,7 +33,7 @@ from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.sheet_view import ColumnCells, RowSet
 from refdesk.ask.table_parts import head_place, table_parts, years_compared
 from refdesk.ask.table_question import asking_clause
-from refdesk.ask.table_rows import filtered_rows, ordered_rows
+from refdesk.ask.table_rows import asked_order, filtered_rows, ordered_rows
 from refdesk.ask.table_view import CellPlan, GroupedView, View
 from refdesk.ask.wording import NUMBER, meaning, read, said, wanted
 from refdesk.library import LibraryReader
@@ -411,6 +411,8 @@ def read_tables(
 def with_parts(found: TablesRead, query: Query, retrieved: Retrieved) -> TablesRead:
     """With what a table lists under the name of what is asked for, or over or under a number, where several may be."""
     clause, sort = asking_part(query.fullest), wanted(query)
+    if asked_order(clause):  # "the two largest" are not all that a total is made of
+        return found
     asks = meaning(asking_clause(clause)).asks.partition(" ")[0]
     tables = [*found.candidates, *([found.best.candidate] if found.best else ())]
     passages = [hit.chunk.text for hit in (*retrieved.hits, *retrieved.considered)]

@@ -138,6 +138,7 @@ _FROM = re.compile(
 _RISING = re.compile(
     r"\b(?:ascending|increasing|rising|(?:low|small|cheap|few|earli|old|short|light)est|least)\b", re.IGNORECASE
 )
+_FALLING = re.compile(r"\b(?:descending|decreasing|falling|\w+est|most)\b", re.IGNORECASE)
 _ARTICLE = re.compile(r"\b(?:the|all)\s+", re.IGNORECASE)
 _END = re.compile(r"\s(?:from|in|with)\s")  # "by price in ascending order"
 _AFTER = re.compile(r"\s+(?P<words>\w[\w'’-]*(?:\s+\w[\w'’-]*){0,2})")
@@ -157,17 +158,20 @@ class Order(NamedTuple):
 
     first: str  # the question that asks for the first alone
     most: int  # how many are asked for; 0: all
+    is_way_told: bool = (
+        True  # whether the highest or the lowest comes first; days without a word begin with the earliest
+    )
 
 
 def asked_order(text: str) -> Order | None:
     """How many of what are asked for in an order; None where one thing is, or no order.
 
     >>> asked_order("Which three gauges have the highest drift?")
-    Order(first='Which gauges have the highest drift?', most=3)
+    Order(first='Which gauges have the highest drift?', most=3, is_way_told=True)
     >>> asked_order("List the departments sorted by budget")
-    Order(first='Which departments has the highest budget?', most=0)
+    Order(first='Which departments has the highest budget?', most=0, is_way_told=False)
     >>> asked_order("Show the parts from lightest to heaviest")
-    Order(first='Which parts is the lightest?', most=0)
+    Order(first='Which parts is the lightest?', most=0, is_way_told=True)
     """
     return _all_in_order(text) or _first_few(text)
 
@@ -200,7 +204,8 @@ def _all_in_order(text: str) -> Order | None:
     else:
         return None
     things = (_ARTICLE.split(things, maxsplit=1)[-1]).strip(" ,")
-    return Order(f"Which {things} {how}?", 0) if things else None
+    is_way_told = bool(_RISING.search(text) or _FALLING.search(text))
+    return Order(f"Which {things} {how}?", 0, is_way_told) if things else None
 
 
 def ordered_rows(text: str, choose: Callable[[str], TablePlan | None]) -> TablePlan | None:
@@ -221,23 +226,26 @@ def ordered_rows(text: str, choose: Callable[[str], TablePlan | None]) -> TableP
 def _in_order(found: TablePlan, order: Order) -> TablePlan | None:
     plan, view = found.plan, found.grid.view_of(found.plan)
     chosen = plan.selections[0]
-    sign = -1.0 if chosen.kind == "max" else 1.0
+    is_date, is_falling = view.is_date[chosen.by], chosen.kind == "max"
+    if is_date and not order.is_way_told:
+        is_falling = False
+    sign = -1.0 if is_falling else 1.0
     among = np.array(chosen.among, np.int64)
     among = among[~np.isin(among, list(view.totals))]
     keys = sign * view.compared_by(chosen.by)[among]
     ranked = np.argsort(keys, kind="stable")[: int(np.sum(~np.isnan(keys)))]  # what has no number comes last
-    if order.most and len(ranked) > order.most:  # those that tie with the last one are as good as it
+    if 0 < order.most < len(ranked):  # those that tie with the last one are as good as it
         ranked = ranked[keys[ranked] <= keys[ranked[order.most - 1]]]
     rows = tuple(int(row) for row in among[ranked[:MOST]])
     is_named = plan.column == 0 or (plan.column > 0 and view.kinds[plan.column] == "text")
     naming = [plan.column] if is_named else _naming(view)
     names = tuple(", ".join(text for column in naming if (text := view.texts[row][column])) for row in rows)
-    if len(rows) < 2 or not all(names):
+    if len(rows) < max(2, order.most) or not all(names):  # a table that has fewer is not the one that is meant
         return None
     columns = (0,) if plan.grouped is not None else (*naming, chosen.by)
     cells: Places = tuple((row, column) for row in rows for column in columns)
     head = head_text(" ".join(view.grid.columns[chosen.by]))
-    end = "highest" if chosen.kind == "max" else "lowest"
+    end = ("latest" if is_falling else "earliest") if is_date else ("highest" if is_falling else "lowest")
     label = f"{len(rows)} {end} by {head}" if order.most else f"By {head}, {end} first"
     if not order.most and len(ranked) > MOST:
         label = f"{label}, {MOST} of {len(ranked):,}"
