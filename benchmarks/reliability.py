@@ -1,6 +1,7 @@
 """What survives? Four API processes and two workers under mixed load, while they, PostgreSQL and Redis are killed.
 
-python -m benchmarks.reliability [--seconds 60]      the bar is measured with 600
+python -m benchmarks.reliability [--seconds 60] [--s3]
+    the bar is measured with 600 seconds; --s3: files in an S3 server (SeaweedFS), which is not killed, not in a folder
 
 Documents are added, replaced and deleted, questions asked and answers streamed, each time through another API process.
 Every few seconds something is killed with SIGKILL and started again. Afterwards: is everything there that was accepted,
@@ -315,7 +316,7 @@ def redis_process(folder: Path, port: int) -> Process:
 # the run
 
 
-def run(seconds: float) -> tuple[Load, dict[str, int], list[str]]:
+def run(seconds: float, *, in_s3: bool = False) -> tuple[Load, dict[str, int], list[str]]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refdesk-reliability-")))
         folder.chmod(0o755)
@@ -330,7 +331,12 @@ def run(seconds: float) -> tuple[Load, dict[str, int], list[str]]:
             "REFDESK_FILES_URL": str(folder / "files"),
             "OMP_NUM_THREADS": "1",
         }
-        os.environ |= {name: value for name, value in environment.items() if name.startswith("REFDESK_")}
+        if in_s3:
+            from tests.s3_server import running_s3
+
+            s3 = stack.enter_context(running_s3())
+            environment |= {**s3.environment, "REFDESK_FILES_URL": f"s3://{s3.bucket}/library"}
+        os.environ |= {name: value for name, value in environment.items() if name.startswith(("REFDESK_", "AWS_"))}
         with Refdesk(folder / "node", settings={}) as desk:
             desk.change_settings({"serve.adds": False})
         apis, workers = processes(folder, environment)
@@ -433,8 +439,9 @@ def settled(load: Load, apis: list[Process], folder: Path) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=60.0)
-    seconds = parser.parse_args().seconds
-    load, kills, wrong = run(seconds)
+    parser.add_argument("--s3", action="store_true", help="files in S3 instead of a shared folder")
+    options = parser.parse_args()
+    load, kills, wrong = run(options.seconds, in_s3=options.s3)
     truth = load.truth
     lost = [one for one in wrong if "lost" in one or "is still" in one or "not the last" in one]
     doubled = [one for one in wrong if " is there " in one]
@@ -463,9 +470,10 @@ def main() -> None:
         ),
         Figure("a question, p50 and p95", f"{times[len(times) // 2]:.2f} s, {times[int(len(times) * 0.95)]:.2f} s"),
     ]
-    notes = [f"{seconds:.0f} seconds; {APIS} API processes, {WORKERS} workers, PostgreSQL, Redis, a shared folder."]
+    files = "files in S3 (SeaweedFS)" if options.s3 else "a shared folder"
+    notes = [f"{options.seconds:.0f} seconds; {APIS} API processes, {WORKERS} workers, PostgreSQL, Redis, {files}."]
     notes += [f"- {one}" for one in (wrong + truth.problems)[:20]]
-    write("reliability", "Mixed load while processes die", figures, notes)
+    write("reliability-s3" if options.s3 else "reliability", "Mixed load while processes die", figures, notes)
 
 
 if __name__ == "__main__":

@@ -84,6 +84,18 @@ def test_what_nobody_names_goes(nodes: tuple[RemoteFiles, RemoteFiles]) -> None:
     assert here.read("renders", gone, "1-800.png") is None and here.read("renders", kept, "1-800.png") == b"picture"
 
 
+def test_a_place_that_has_become_empty(nodes: tuple[RemoteFiles, RemoteFiles]) -> None:
+    """SeaweedFS keeps the folder, which is no file that waits: the first thing a worker does is to clear them."""
+    here, _ = nodes
+    with here.receiving() as (job, file):
+        file.write(b"spruce")
+        here.stage(job, file)
+    here.unstage([job])
+    here.remove([here.put(b"oak")])
+    here.clear_staged([])
+    assert here.hashes() == set()
+
+
 def test_a_place_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     away = RemoteFiles(tmp_path / "away", f"{address}-away")

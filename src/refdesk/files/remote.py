@@ -207,7 +207,9 @@ class RemoteFiles:
         return self._name("files", content_hash[:2], content_hash)
 
     def _listed(self, *parts: str) -> list[str]:
-        return [str(path) for path in self._ask(lambda: self._system.find(self._name(*parts)))]
+        """Files alone: of a folder that has become empty, or fills just now, s3fs gives the folder itself."""
+        found = self._ask(lambda: self._system.find(self._name(*parts), detail=True))
+        return [str(path) for path, about in found.items() if about["type"] != "directory"]
 
     def _downloaded(self, name: str) -> Path | None:
         """A new file on this node, None where there is nothing of that name."""
