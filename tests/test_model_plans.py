@@ -170,6 +170,22 @@ def test_replies_become_plans(operation: str, rows: list[str], columns: list[str
     assert plan is not None and reading(plan).value == value
 
 
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [
+        ("How did the yards do?", "Bergen"),
+        ("Which two yards had the most repairs?", "Bergen; Gdansk"),
+        ("List the yards sorted by repairs", "Bergen; Gdansk; Hull"),
+    ],
+)
+def test_the_highest_that_a_model_names_is_widened_to_as_many_as_the_question_asks_for(
+    question: str, value: str
+) -> None:
+    reply = {"table": 1, "operation": "largest", "rows": [], "columns": ["2019", "Yard"], "filters": []}
+    plan = read_plan(reply, question, [yards()])
+    assert plan is not None and reading(plan).value == value
+
+
 @pytest.mark.parametrize("operation", ["sum", "average", "largest"])
 def test_all_rows_of_two_columns_are_no_plan(operation: str) -> None:
     """Which of both is meant nobody has said."""

@@ -20,6 +20,7 @@ from refdesk.ask.figures import Quantity, agrees, figures
 from refdesk.ask.plan_choice import FoundTable, TablePlan, table_of
 from refdesk.ask.plans import TableViews
 from refdesk.ask.support import direction, positive
+from refdesk.ask.table_rows import asked_order, in_order
 from refdesk.ask.table_view import AskedWords, CellPlan, Rows, Selection, View
 from refdesk.library import LibraryReader
 from refdesk.models import estimate
@@ -82,7 +83,13 @@ def read_plan(reply: Mapping[str, Any], question: str, tables: Sequence[FoundTab
     chosen, asked = tables[number - 1], AskedWords(question)
     table = table_of(chosen.table)
     plan = _Reading(table, asked).plan(operation, rows, columns, filters)
-    return TablePlan(chosen, table, asked, plan, np.zeros(0, np.float32), chance=CHANCE, by=by) if plan else None
+    if plan is None:
+        return None
+    found, order = (
+        TablePlan(chosen, table, asked, plan, np.zeros(0, np.float32), chance=CHANCE, by=by),
+        asked_order(question),
+    )
+    return (in_order(found, order) if order else None) or found  # how many, the question says itself
 
 
 class _Reading:
@@ -204,7 +211,7 @@ class _Reading:
             best = next((rows for way, rows in view.extremes(chosen.rows, column) if way == kind), None)
             if best is None:
                 return None
-            picked = Selection(best, kind, chosen.mask, 1.0, column)
+            picked = Selection(best, kind, chosen.mask, 1.0, column, among=chosen.rows)
             cells = tuple((row, columns[1]) for row in best)
             texts = tuple(view.texts[row][columns[1]] for row in best)
             return self._made(view, "value", (picked,), columns[1], cells, texts)

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from refdesk.ask.figures import Quantity, figures
 from refdesk.ask.plan_choice import FoundTable, TablePlan, place_of, table_of
 from refdesk.ask.table_view import AskedWords, CellPlan, Places, Selection, View, head_text
-from refdesk.periods import spoken_periods
 from refdesk.tables import shown_value
 
 MOST = 24  # rows that are told
@@ -141,6 +140,7 @@ _RISING = re.compile(
 _FALLING = re.compile(r"\b(?:descending|decreasing|falling|\w+est|most)\b", re.IGNORECASE)
 _ARTICLE = re.compile(r"\b(?:the|all)\s+", re.IGNORECASE)
 _END = re.compile(r"\s(?:from|in|with)\s")  # "by price in ascending order"
+_FIRST = re.compile(r"\w+(?:-\w+)?")
 _AFTER = re.compile(r"\s+(?P<words>\w[\w'’-]*(?:\s+\w[\w'’-]*){0,2})")
 # "The top 3", "which two", "what are the 5 largest" count the answers; "with 3 goals", "of the top 3" do not. Of 95
 # questions to WikiTableQuestions' even tables that say such a number 17 were right before, and 20 are; of 96 to the odd
@@ -177,16 +177,16 @@ def asked_order(text: str) -> Order | None:
 
 
 def _first_few(text: str) -> Order | None:
-    times = spoken_periods(text)
     for quantity in figures(text):
-        after = _AFTER.match(text, quantity.end)
-        is_plain = quantity.kind == "number" and not (quantity.unit or quantity.bound or quantity.weak)
-        is_time = any(start <= quantity.start < end for start, end in times)
+        number = _FIRST.match(quantity.text)  # of "two yards" the two, for yards are what is asked for
+        end = quantity.start + number.end() if number else quantity.end
+        after = _AFTER.match(text, end)
+        is_plain = quantity.kind == "number" and not (quantity.bound or quantity.weak) and number is not None
         # "In round 2" counts nothing: what is counted are several, and their name follows.
         are_several = after is not None and _PLURAL.search(after["words"]) is not None
-        is_count = is_plain and not is_time and are_several and _counts_answers(text[: quantity.start])
-        if is_count and quantity.value in range(2, MOST + 1):
-            return Order(f"{text[: quantity.start].rstrip()} {text[quantity.end :].lstrip()}", int(quantity.value))
+        count = quantity.bare or quantity.value
+        if is_plain and are_several and count in range(2, MOST + 1) and _counts_answers(text[: quantity.start]):
+            return Order(f"{text[: quantity.start].rstrip()} {text[end:].lstrip()}", int(count))
     return None
 
 
@@ -216,16 +216,18 @@ def ordered_rows(text: str, choose: Callable[[str], TablePlan | None]) -> TableP
     order = asked_order(text)
     chosen = choose(order.first) if order else None
     for found in (chosen, chosen.other if chosen else None):
-        picked = found.plan.selections[0] if found else None
         # A column that no word of the question names is not what it asks to put in order.
-        if order and found and picked and picked.kind in ("max", "min") and len(picked.among) and picked.by_quality > 0:
-            return _in_order(found, order)
+        if order and found and found.plan.selections[0].by_quality > 0 and (widened := in_order(found, order)):
+            return widened
     return None
 
 
-def _in_order(found: TablePlan, order: Order) -> TablePlan | None:
+def in_order(found: TablePlan, order: Order) -> TablePlan | None:
+    """The plan for the first alone, widened; None where it is of no highest or lowest, or there are too few."""
     plan, view = found.plan, found.grid.view_of(found.plan)
     chosen = plan.selections[0]
+    if chosen.kind not in ("max", "min") or not len(chosen.among):
+        return None
     is_date, is_falling = view.is_date[chosen.by], chosen.kind == "max"
     if is_date and not order.is_way_told:
         is_falling = False
