@@ -188,7 +188,10 @@ def plain(plans: list[object]) -> list[object]:
     """Rows as they are written in both ways of keeping them."""
     return [
         one._replace(  # type: ignore[attr-defined]
-            selections=tuple(s._replace(rows=tuple(s.rows), quality=round(s.quality, 6)) for s in one.selections),  # type: ignore[attr-defined]
+            selections=tuple(
+                s._replace(rows=tuple(s.rows), among=tuple(s.among), quality=round(s.quality, 6))
+                for s in one.selections  # type: ignore[attr-defined]
+            ),
             cells=tuple(one.cells),  # type: ignore[attr-defined]
             number=None if one.number is None else round(one.number, 4),  # type: ignore[attr-defined]
         )
