@@ -10,8 +10,9 @@ import pytest
 from refdesk import Answer, Refdesk
 from refdesk.answer import Turn
 from refdesk.ask.classify import asked_form, captions, expansion, short_forms
+from refdesk.ask.extract import below_heading
 from refdesk.ask.listing import listings
-from refdesk.ask.sentences import may_stand
+from refdesk.ask.sentences import ScoredSentence, heads_text, may_stand
 from refdesk.ask.wording import has_question_word, intent_of, table_header
 from refdesk.text import paragraph
 from refdesk.types import Chunk, Sentence
@@ -369,3 +370,85 @@ def test_how_to_do_something_is_told_by_the_section_called_after_it(tmp_path: Pa
             "Then lift the sinker.",
         ]
         assert answer.confidence.level != "high"
+
+
+OUTAGE = """OUTAGE REPORT
+
+Title: Shop unavailable in the north
+Date of the outage: 3 September 2025
+Level: SEV-1
+Led by: Priya Raman
+
+Summary
+
+Between 09:14 and 11:02 the shop refused most orders. Customers in other regions noticed nothing.
+
+Cause
+
+A certificate had run out at 09:12. The job that renews it had been switched off in July.
+
+Differences from the report of June
+
+The number of lost orders rose to 18,400. Nobody was paged at night. No data was lost.
+
+Action items
+
+1. Switch on the job that renews certificates. Owner: Lena Fischer. Due 10 September.
+2. Send warnings to whoever is on call. Owner: Marcus Bell. Due 12 September.
+3. Write down what to do about errors of the gateway. Owner: Priya Raman. Due 30 September.
+"""
+
+
+@pytest.fixture(scope="module")
+def outage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+    folder = tmp_path_factory.mktemp("outage")
+    (folder / "outage.txt").write_text(OUTAGE)
+    with Refdesk(folder / "library") as desk:
+        desk.add(folder / "outage.txt")
+        yield desk
+
+
+def test_a_list_is_given_whole_where_one_of_its_items_answers_best(outage: Refdesk) -> None:
+    answer = outage.ask_sync("What are the action items of the outage?", cache=False)
+    assert [claim.text for claim in answer.claims if "Owner" in claim.text] == [
+        "Owner: Lena Fischer.",
+        "Owner: Marcus Bell.",
+        "Owner: Priya Raman.",
+    ]
+
+
+def test_a_heading_within_a_chunk_is_not_quoted(outage: Refdesk) -> None:
+    answer = outage.ask_sync("What was the cause of the outage?", cache=False)
+    assert "A certificate had run out at 09:12." in [claim.text for claim in answer.claims]
+    assert not {"Cause", "Summary"} & {claim.text for claim in answer.claims}
+
+
+def test_lines_of_labels_are_not_joined_however_even_they_are(outage: Refdesk) -> None:
+    texts = [hit.chunk.text for hit in outage.search("Priya Raman outage", k=3)]
+    assert any("Level: SEV-1\nLed by: Priya Raman" in text for text in texts)
+
+
+HEADED = "Cause\n\nA certificate had run out.\n\nPlace\n\nIt is large.\n\nOpened 1998\n\nJon Tamm\n\nIt is old."
+
+
+def headed() -> Chunk:
+    places, at = [], 0
+    for part in HEADED.split("\n\n"):
+        places.append(Sentence(at, at + len(part), 1))
+        at += len(part) + 2
+    return Chunk("d", 1, "text", HEADED, (), (1,), (), tuple(places), 1)
+
+
+@pytest.mark.parametrize(("text", "heads"), [("Cause", True), ("Opened 1998", False), ("Jon Tamm", False)])
+def test_a_heading_stands_between_texts(text: str, heads: bool) -> None:
+    assert heads_text(headed(), HEADED.split("\n\n").index(text)) == heads
+
+
+def test_what_stands_below_the_best_heading_comes_first() -> None:
+    texts = HEADED.split("\n\n")
+    scores = {"Cause": 5.0, "It is large.": 4.0}
+    scored = [ScoredSentence(1, headed(), at, text, scores.get(text, 0.0)) for at, text in enumerate(texts)]
+    ranked = below_heading(sorted(scored, key=lambda sentence: -sentence.score))
+    assert [sentence.text for sentence in ranked[:2]] == ["A certificate had run out.", "Cause"]
+    assert ranked[0].score == 5.0
+    assert 0.7 < ranked[0].share < 0.75  # beside "It is large.", which is 1 in log-odds behind

@@ -252,7 +252,7 @@ def paragraph(text: str) -> list[Range]:
     [(0, 10), (11, 29), (30, 46)]
     """
     lines = rows(text)
-    apart = _apart([text[start:end] for start, end in lines]) if len(lines) >= _FEWEST else frozenset()
+    apart = set_apart([text[start:end] for start, end in lines]) if len(lines) >= _FEWEST else frozenset()
     if not apart:
         return sentences(text)
     starts = [start for place, (start, _) in enumerate(lines) if not place or place in apart]
@@ -262,7 +262,7 @@ def paragraph(text: str) -> list[Range]:
     return found
 
 
-def _apart(lines: Sequence[str]) -> frozenset[int]:
+def set_apart(lines: Sequence[str]) -> frozenset[int]:
     """The lines with a bullet, with numbers that count from 1, or with a label beside another such line."""
     bullets = [place for place, line in enumerate(lines) if _BULLETED.match(line)]
     numbers = [(place, int(found[1])) for place, line in enumerate(lines) if (found := _NUMBERED.match(line))]

@@ -20,6 +20,7 @@ from refdesk.ask.no_answer import whole_number
 from refdesk.ask.sentences import (
     CALIBRATION,
     ScoredSentence,
+    heads_text,
     may_stand,
     question_words,
     score_sentences,
@@ -139,7 +140,7 @@ def ranked_sentences(query: Query, context: Context, retrieved: Retrieved) -> li
     placed = [(passage.number, chunk, passage.hit.score) for passage in context.passages for chunk in passage.chunks]
     documents = {passage.document.id: passage.document for passage in context.passages}
     evidence = (retrieved.sentence_vectors, retrieved.idf, documents, retrieved.readings)
-    scored = score_sentences(query, placed, *evidence)
+    scored = below_heading(score_sentences(query, placed, *evidence))
     is_asked = asked_form(query.fullest)
     found = [sentence for sentence in scored if is_asked(sentence.text)] if is_asked else []
     if not found:
@@ -148,6 +149,20 @@ def ranked_sentences(query: Query, context: Context, retrieved: Retrieved) -> li
     most, share = scored[0].score + SIDE, 1.0 / len(found)
     raised = [replace(sentence, score=most + sentence.score / SIDE, share=share) for sentence in found]
     return [*raised, *_standing(query, [replace(sentence, share=0.0) for sentence in scored if sentence not in found])]
+
+
+def below_heading(scored: list[ScoredSentence]) -> list[ScoredSentence]:
+    """Where a heading within a chunk fits best, what stands below it comes first: "Differences" tells none itself."""
+    if not scored or not heads_text(scored[0].chunk, scored[0].sentence):
+        return scored
+    heading, chunk = scored[0], scored[0].chunk
+    places = range(heading.sentence + 1, len(chunk.sentences))
+    stop = next((place for place in places if heads_text(chunk, place)), len(chunk.sentences))
+    below = [one for one in scored if one.chunk.id == chunk.id and heading.sentence < one.sentence < stop]
+    others = [one for one in scored if one not in below]
+    rivals = sum(math.exp(one.score - heading.score) for one in others if one is not heading and can_stand(one))
+    below.sort(key=lambda one: one.sentence)
+    return [*(replace(one, score=heading.score, share=1.0 / (1.0 + rivals)) for one in below), *others]
 
 
 def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
@@ -340,6 +355,7 @@ def _analysis(ranked: Sequence[ScoredSentence], settings: Settings) -> list[Scor
         sentence
         for sentence in ranked
         if sentence.score > best.score - ANALYSIS_NEAR and sentence.chunk.document_id == best.chunk.document_id
+        if sentence is best or _ends(sentence)
     )
     first, *others = _distinct(near, max(ANALYSIS_SENTENCES, settings.max_sentences))
     return [first, *_document_order(others)]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from refdesk.answer import Context, Passage, Query, Retrieved
-from refdesk.ask.sentences import FRAME, ScoredSentence, SentenceTable, sentence_text, tabulate
+from refdesk.ask.sentences import FRAME, LONGEST_HEADING, ScoredSentence, SentenceTable, sentence_text, tabulate
 from refdesk.ask.wording import CELLS, Wanted, read, table_header, without_frame
 from refdesk.document_names import match_names
 from refdesk.key_sentences import key_sentences, says_something, telling_chunks
@@ -30,7 +30,6 @@ from refdesk.text import query_terms, terms
 from refdesk.types import Chunk, Document, Hit, Reading, Scope
 
 FEWEST = 2  # items
-LONGEST_HEADING = 12  # words of a block that is a heading: nothing ends it
 MOST_BETWEEN = 3  # sentences of a block that stands between two numbered items: the command that step 2 speaks of
 
 MOST_REPEATED = 3  # sentences at the beginning of a chunk that end the one before
@@ -231,8 +230,8 @@ def chosen_list(
                 worth = fit - max(UNREAD_FIT, support) if not retrieved.readings else -math.inf
                 chance = min(0.5, fit / 2)
             else:
-                is_near = reading.answered >= max(ANSWERED, answered - LESS)
-                worth = reading.answered + fit if is_near else -math.inf
+                is_near = reading.answered >= max(ANSWERED, answered - LESS) or _holds(one, best, chunks)
+                worth = max(reading.answered, 0.0) + fit if is_near else -math.inf
                 chance = 1.0 / (1.0 + math.exp(-reading.answered))
                 chance = min(chance, MOST_OF_ROWS) if chunks[0].kind == "table" else chance
             worth += NUMBERED * (one.is_numbered and asked == "steps")
@@ -311,6 +310,14 @@ def _worth(table: SentenceTable, rows: Sequence[int]) -> float:
 
 def _row(place: Place, chunks: Sequence[Chunk]) -> int:
     return sum(len(chunk.sentences) for chunk in chunks[: place.chunk]) + place.sentence
+
+
+def _holds(listing: Listing, best: ScoredSentence | None, chunks: Sequence[Chunk]) -> bool:
+    """Is the sentence that answers best one of its items? Then all of them are asked for, not this one alone."""
+    if best is None:
+        return False
+    own = {(chunks[place.chunk].id, place.sentence) for item in listing.items for place in item}
+    return (best.chunk.id, best.sentence) in own
 
 
 def _is_less(

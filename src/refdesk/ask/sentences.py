@@ -49,6 +49,7 @@ SENTENCE: Mapping[str, float] = CALIBRATION["sentence"]
 READ: Mapping[str, float] = CALIBRATION["read"]  # of sentences in passages of which some were read
 # What a passage is ranked and judged by; a plateau for squad_dev11 and squadshift_reddit (docs/log.md).
 COSINE, COVERAGE, PROXIMITY = 0.5, 0.4, 0.1
+LONGEST_HEADING = 12  # words of a block that is a heading: nothing ends it
 SKIPPED_KINDS = frozenset({"toc", "credits", "heading"})
 LABEL = 2.0  # for a row whose first cell names what a number is asked of, where nobody has read it
 ALMOST = 2.0  # log-odds below the best sentence (judge.py has what was measured)
@@ -536,8 +537,27 @@ def may_stand(chunk: Chunk, sentence: int, *, is_read: bool) -> bool:
         return sentence >= table_header(chunk).stop or len(chunk.sentences) == 1
     if kind in SKIPPED_KINDS or text.endswith((":", "?", "？")) or _is_title(text, chunk):
         return kind == "code"
+    if heads_text(chunk, sentence):
+        return False
     # A line without an end may be a title or a scrap: it needs a reader, or a value to give ("Opened in May 1998").
     return kind != "text" or text[-1:] in ENDS or is_read or bool(read(text).numbers)
+
+
+def heads_text(chunk: Chunk, sentence: int) -> bool:
+    """Is it a heading within its chunk? A short block that nothing ends, above running text.
+
+    Small sections share a chunk, whose heading path is only what they have in common. Below another such block, as
+    authors below a title, it may be anything.
+    """
+    if chunk.kind != "text" or sentence + 1 >= len(chunk.sentences):
+        return False
+    text, below = sentence_text(chunk, sentence).strip(), sentence_text(chunk, sentence + 1).strip()
+    start, end = chunk.sentences[sentence][:2]
+    before = chunk.text[chunk.sentences[sentence - 1].end : start] if sentence else "\n\n"
+    is_block = "\n\n" in before and "\n\n" in chunk.text[end : chunk.sentences[sentence + 1].start]
+    is_below_text = not sentence or sentence_text(chunk, sentence - 1).strip()[-1:] in ENDS
+    is_short = text[-1:] not in {*ENDS, ","} and len(text.split()) <= LONGEST_HEADING
+    return is_block and is_below_text and is_short and below[-1:] in ENDS and not _AMOUNT.search(text)
 
 
 @lru_cache(maxsize=1024)

@@ -7,6 +7,7 @@ import json
 import re
 
 from refdesk.parsers.build import Builder, Item, ParseOptions
+from refdesk.text import set_apart
 from refdesk.types import Kind, Parsed
 
 # Which encoding are these bytes? Byte order mark, then UTF-8, then statistics.
@@ -271,7 +272,7 @@ def _shape(lines: list[str]) -> tuple[Kind, str]:
         return "code", "\n".join(lines)
     if all(line.startswith(("    ", "\t")) for line in lines):
         return "text", "\n".join(line.strip() for line in lines)
-    if _hard_wrapped(lines):
+    if _hard_wrapped(lines) and len(set_apart(lines)) < len(lines) / 2:
         return "text", " ".join(line.strip() for line in lines)
     return "text", "\n".join(line.strip() for line in lines)
 
