@@ -32,7 +32,7 @@ from typing import Any
 
 import pytest
 
-from mutate_tests import Ran, statements_of, trace
+from mutate_tests import Ran, statements_of, tests_that_ran, trace
 
 SWAPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 TIME_LIMIT_S = 240.0  # a change that makes the tests hang is caught
@@ -134,16 +134,15 @@ def tests_of(place: Place, ran: list[Ran], sources: list[tuple[Path, str]]) -> l
     """The tests that run the place, files with quick ones first, as many as the budget allows."""
     text = dict(sources)[place.file]
     statements = statements_of(place.file, text, place.line, sources)
-    runs = sorted((one for one in ran if one.statements & statements), key=lambda one: one.seconds)
     chosen: list[str] = []
     spent = 0.0
-    for one in runs:
-        spent += one.seconds
+    for run in sorted(tests_that_ran(ran, statements), key=lambda run: run.seconds):
+        spent += run.seconds
         if chosen and spent > BUDGET_S:
             break
-        chosen.append(one.test)
+        chosen.append(run.test)
     always = [test for part, tests in ALWAYS.items() if part in place.file.parts for test in tests]
-    return [*chosen, *(one.test for one in ran if one.test.startswith(tuple(always)) and one.test not in chosen)]
+    return [*chosen, *(run.test for run in ran if run.test.startswith(tuple(always)) and run.test not in chosen)]
 
 
 class Chosen:

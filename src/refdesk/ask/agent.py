@@ -50,7 +50,6 @@ PARTS_TOKENS, NOTE_TOKENS = 600, 400
 NOTED = 5  # passages that a model reads for one note
 READ = 24  # hits of all parts together that are read for the answer
 LONGEST_PART, LONGEST_NOTE = 400, 600  # characters
-SUFFICIENT = "enough is known"
 
 
 @dataclass(frozen=True, slots=True)

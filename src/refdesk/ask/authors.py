@@ -30,12 +30,12 @@ def with_authors(
     reader: Reader,
     settings: Settings,
 ) -> list[Hit]:
-    """Before the hits, where it is asked for, the passage that names who wrote the document that is meant; what was
+    """Before the hits the passage that names who wrote the document that is meant; what was
     read of it joins the readings.
 
     It shares no word with the question, and a line set apart is taken for a heading: it is read for the title.
     """
-    if query.catalogue != AUTHOR or not hits:
+    if not hits:
         return hits
     for chunk in _opening(query, hits, scope, library):
         chunk = replace(chunk, heading_path=chunk.heading_path[:1], context="".join(chunk.heading_path[:1]))
