@@ -61,7 +61,7 @@ def _opening(query: Query, hits: Sequence[Hit], scope: Scope, library: LibraryRe
     chunks = library.document_chunks(meant)
     first = next((place for place, chunk in enumerate(chunks) if chunk.heading_path), 0)
     opening = [chunk for chunk in chunks[first : first + OPENING] if chunk.kind == "text"]
-    told = frozenset(query_terms(" ".join(topics)))
-    held = frozenset(query_terms(" ".join(chunk.text for chunk in opening)))
-    is_clear = bool(named) or len(documents) == 1 or (bool(told) and told <= held)
+    topic_terms = frozenset(query_terms(" ".join(topics)))
+    opening_terms = frozenset(query_terms(" ".join(chunk.text for chunk in opening)))
+    is_clear = bool(named) or len(documents) == 1 or (bool(topic_terms) and topic_terms <= opening_terms)
     return opening if is_clear else []
