@@ -38,6 +38,7 @@ LEFT_OUT = (
     "test_page",
     "test_http",
     "test_uploads",
+    "test_gguf",
     "test_real_model",
     "test_ask_real_model",
     "test_house",
