@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("REFDESK_DATA", ROOT / ".." / "shared" / "data")).resolve()
 CACHE = Path(os.environ.get("REFDESK_BENCH_CACHE", ROOT / ".bench"))  # libraries that take minutes to embed
 RESULTS = ROOT / "benchmarks" / "results"
+MEASURED = RESULTS / "measured.json"  # figures that take minutes, each with its day; `make house` shows them
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,18 @@ def write(name: str, title: str, figures: Iterable[Figure], notes: Sequence[str]
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines))
+
+
+def remember(figures: Iterable[Figure]) -> None:
+    """Keeps figures that are measured seldom; one that was measured before is replaced."""
+    known = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
+    known |= {figure.what: [figure.figure, figure.bar, figure.met, time.strftime("%Y-%m-%d")] for figure in figures}
+    MEASURED.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def remembered() -> list[Figure]:
+    known = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
+    return [Figure(f"{what} ({day})", figure, bar, met) for what, (figure, bar, met, day) in known.items()]
 
 
 def machine() -> str:

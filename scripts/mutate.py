@@ -1,12 +1,12 @@
 """Are the numbers and comparisons held by tests? Changes one at a time, in a copy, and runs the tests that run it.
 
-    python scripts/mutate.py --least 36 src/refdesk/ask src/refdesk/ingest
-    python scripts/mutate.py --list                          # the places, nothing is run
-    python scripts/mutate.py --only 7 12                     # these of them again
-    python scripts/mutate.py --count 0 src/refdesk/ask/support.py   # every place of a file
+    python -m scripts.mutate --least 36         # the result is kept, and shown by `make house`
+    python -m scripts.mutate --list             # the places, nothing is run
+    python -m scripts.mutate --only 7 12        # these of them again
+    python -m scripts.mutate --count 0 src/refdesk/ask/support.py   # every place of a file
 
-The working tree is copied and stays as it is. The same seed picks the same places. Which tests run a statement is asked
-once (`mutate_tests.py`) and remembered in .bench; they are tried the quickest first, to the first failure. A test
+The working tree is copied and stays as it is. The same seed picks the same places. Which tests run a statement is
+recorded once (`mutate_tests.py`) and kept in .bench; they are tried the quickest first, to the first failure. A test
 process is forked from this one, which has the libraries loaded: a change that a quick test sees costs a second.
 """
 
@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from mutate_tests import Ran, statements_of, trace
+from benchmarks.common import Figure, remember
+from scripts.mutate_tests import Ran, statements_of, tests_that_ran, trace
 
 SWAPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 TIME_LIMIT_S = 240.0  # a change that makes the tests hang is caught
@@ -134,16 +134,15 @@ def tests_of(place: Place, ran: list[Ran], sources: list[tuple[Path, str]]) -> l
     """The tests that run the place, files with quick ones first, as many as the budget allows."""
     text = dict(sources)[place.file]
     statements = statements_of(place.file, text, place.line, sources)
-    runs = sorted((one for one in ran if one.statements & statements), key=lambda one: one.seconds)
     chosen: list[str] = []
     spent = 0.0
-    for one in runs:
-        spent += one.seconds
+    for run in sorted(tests_that_ran(ran, statements), key=lambda run: run.seconds):
+        spent += run.seconds
         if chosen and spent > BUDGET_S:
             break
-        chosen.append(one.test)
+        chosen.append(run.test)
     always = [test for part, tests in ALWAYS.items() if part in place.file.parts for test in tests]
-    return [*chosen, *(one.test for one in ran if one.test.startswith(tuple(always)) and one.test not in chosen)]
+    return [*chosen, *(run.test for run in ran if run.test.startswith(tuple(always)) and run.test not in chosen)]
 
 
 class Chosen:
@@ -321,6 +320,10 @@ def main() -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"{caught} of {len(chosen)} caught")
+    if arguments.least and not arguments.only:  # shown by `make house`
+        what = f"changed numbers and comparisons that a test catches, seed {arguments.seed}"
+        found = Figure(what, f"{caught} of {len(chosen)}", f"≥ {arguments.least}", caught >= arguments.least)
+        remember([found])
     return 1 if caught < arguments.least else 0
 
 

@@ -1,7 +1,9 @@
-"""Which tests run which statement? Asked once of a copy in which every statement of a function notes that it was run.
+"""Which tests run which statement? Recorded once, in a copy in which every statement of a function notes that it ran.
 
-The notes go through a file, so those of worker processes count as well. What a test file told is remembered until the
-file or a traced module changes.
+The notes go through a file, so those of worker processes count as well. The record of a test file is kept until the
+file changes. A statement is known by its function and its place in it, so that a record outlives changes of other
+functions; for a changed function every test that ran it before is tried. An outdated record can only lack a test, so
+that a change looks uncaught which is caught, never the other way round.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,7 @@ LEFT_OUT = (
     "test_page",
     "test_http",
     "test_uploads",
+    "test_gguf",
     "test_real_model",
     "test_ask_real_model",
     "test_house",
@@ -45,20 +49,36 @@ LEFT_OUT = (
 
 @dataclass(frozen=True)
 class Ran:
-    """A test, how long it took, and the statements it ran as "file:line:column"."""
+    """A test, how long it took, and the keys of the statements it ran."""
 
     test: str
     seconds: float
     statements: frozenset[str]
 
 
-def key(file: Path | str, node: ast.stmt) -> str:
-    return f"{file}:{node.lineno}:{node.col_offset}"
+@cache
+def keys(text: str, file: Path) -> dict[tuple[int, int], str]:
+    """Of each statement of a function, by line and column: "file:function:version of the function:line:column"."""
+    found: dict[tuple[int, int], str] = {}
+
+    def visit(body: list[ast.stmt], path: str) -> None:
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                visit(node.body, f"{path}{node.name}.")
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                version = hashlib.sha256(ast.unparse(node).encode()).hexdigest()[:8]
+                for part in ast.walk(node):
+                    if isinstance(part, ast.stmt):
+                        place = f"{part.lineno - node.lineno}:{part.col_offset}"
+                        found[part.lineno, part.col_offset] = f"{file}:{path}{node.name}:{version}:{place}"
+
+    visit(ast.parse(text).body, "")
+    return found
 
 
-def with_notes(text: str, file: Path | str) -> str:
+def with_notes(text: str, file: Path) -> str:
     """The module with a note before every statement of its functions."""
-    tree = ast.parse(text)
+    tree, known = ast.parse(text), keys(text, file)
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -66,7 +86,7 @@ def with_notes(text: str, file: Path | str) -> str:
             for name in ("body", "orelse", "finalbody"):
                 body = getattr(owner, name, None)
                 if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
-                    setattr(owner, name, _noting(body, file))
+                    setattr(owner, name, _noting(body, known))
     first = next(place for place, node in enumerate(tree.body) if not _is_before_imports(node))
     tree.body.insert(first, ast.parse("from refdesk_notes import note as __note__").body[0])
     return ast.unparse(ast.fix_missing_locations(tree))
@@ -77,21 +97,22 @@ def _is_before_imports(node: ast.stmt) -> bool:
     return is_text or (isinstance(node, ast.ImportFrom) and node.module == "__future__")
 
 
-def _noting(body: list[ast.stmt], file: Path | str) -> list[ast.stmt]:
+def _noting(body: list[ast.stmt], known: dict[tuple[int, int], str]) -> list[ast.stmt]:
     found: list[ast.stmt] = []
     for node in body:
         is_note = isinstance(node, ast.Expr) and "__note__" in ast.unparse(node)[:8]
         is_noted = bool(found) and isinstance(found[-1], ast.Expr) and "__note__" in ast.unparse(found[-1])[:8]
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if not (is_note or is_noted or is_text):
-            found.append(ast.copy_location(ast.parse(f"__note__({key(file, node)!r})").body[0], node))
+            key = known[node.lineno, node.col_offset]
+            found.append(ast.copy_location(ast.parse(f"__note__({key!r})").body[0], node))
         found.append(node)
     return found
 
 
 def statements_of(file: Path, text: str, line: int, others: Iterable[tuple[Path, str]]) -> set[str]:
     """The statements that run what stands in a line: its own; for a constant those that name it."""
-    tree = ast.parse(text)
+    tree, known = ast.parse(text), keys(text, file)
     function, own = None, None
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0):
@@ -100,9 +121,9 @@ def statements_of(file: Path, text: str, line: int, others: Iterable[tuple[Path,
             elif function is not None:
                 own = node  # ast.walk goes from the outside to the inside
     if function is not None and own is not None:
-        return {key(file, own)}
+        return {known[own.lineno, own.col_offset]}
     if function is not None:
-        return {key(file, node) for node in function.body}  # a default of an argument
+        return {known[node.lineno, node.col_offset] for node in function.body}  # a default of an argument
     names = {
         name
         for node in ast.walk(tree)
@@ -124,8 +145,20 @@ def statements_of(file: Path, text: str, line: int, others: Iterable[tuple[Path,
                     if isinstance(node, ast.stmt) and names & {
                         getattr(one, "id", getattr(one, "attr", "")) for one in ast.walk(node)
                     }:
-                        found.add(key(other, node))
-    return found
+                        found |= {keys(its_text, other).get((node.lineno, node.col_offset), "")}
+    return found - {""}
+
+
+def tests_that_ran(ran: Sequence[Ran], statements: set[str]) -> list[Ran]:
+    """The tests that ran one of the statements; of a function that has changed since, those that ran any of it."""
+    functions = {key.rsplit(":", 3)[0]: key.rsplit(":", 2)[0] for key in statements}
+    recorded = {key.rsplit(":", 2)[0] for test in ran for key in test.statements}
+    changed = tuple(f"{name}:" for name, version in functions.items() if version not in recorded)
+    return [
+        test
+        for test in ran
+        if test.statements & statements or (changed and any(key.startswith(changed) for key in test.statements))
+    ]
 
 
 def _given(node: ast.Assign | ast.AnnAssign) -> set[str]:
@@ -186,7 +219,6 @@ def trace(
 ) -> list[Ran]:
     """What every test file runs; `apart` calls a function in a process of its own. The copy is noting afterwards."""
     sources = {file: (root / file).read_text(encoding="utf-8") for file in traced}
-    made = hashlib.sha256("".join(sources.values()).encode()).hexdigest()
     known: dict[str, Any] = json.loads(remembered.read_text(encoding="utf-8")) if remembered.exists() else {}
     for file, text in sources.items():
         (root / file).write_text(with_notes(text, file), encoding="utf-8")
@@ -196,7 +228,7 @@ def trace(
     found: list[Ran] = []
     tests = [test for test in sorted((root / "tests").glob("test_*.py")) if is_asked(test)]
     for number, test in enumerate(tests, 1):
-        state = hashlib.sha256(made.encode() + test.read_bytes()).hexdigest()
+        state = hashlib.sha256(test.read_bytes()).hexdigest()
         rows = known.get(test.name, {})
         if rows.get("state") != state:
             print(f"which statements do the tests run? {number} of {len(tests)}: {test.name}", flush=True)

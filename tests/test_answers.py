@@ -24,7 +24,7 @@ from sqlalchemy import Engine, event, insert, text
 from answer_samples import ANSWERS, TYPICAL
 from library_samples import found_by, open_desk, word
 from refdesk.answer import Answer, Citation, Turn, answer_from_dict, decode_answer, encode_answer
-from refdesk.errors import DiskFull, UsageError
+from refdesk.errors import DiskFull
 from refdesk.settings import Settings
 from refdesk.store.database import BackgroundWriter, open_database
 from refdesk.store.memory_records import MemoryAnswers
@@ -171,19 +171,6 @@ def test_nobody_sees_what_he_may_not_read(store: AnswerStore, limits: dict[str, 
     assert {one.id for one in store.recent(**limits)} == seen
     every = ("finance", "below", "both", "smalltalk", "own smalltalk")
     assert {name for name in every if store.get(name, **limits)} == seen
-
-
-@IN_SQL
-def test_prune(engine: Engine, store: AnswerStore) -> None:
-    put(store, "old")
-    store.recent()
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE answers SET created_at = '2020-01-01T00:00:00.000+00:00'"))
-    put(store, "new")
-    assert store.prune(30) == 1
-    assert [one.id for one in store.recent()] == ["new"]
-    with pytest.raises(UsageError, match="a number of days"):
-        store.prune(-1)
 
 
 def test_old_ones_go_by_themselves_when_the_owner_says_so(engine: Engine) -> None:

@@ -280,11 +280,11 @@ def test_a_sign_in_that_has_ended_loses_nothing(browser: Browser, tmp_path: Path
             page.context.clear_cookies()
             page.get_by_label(BOX, exact=True).fill("How many cranes has the harbour?")
             page.keyboard.press("Enter")
-            expect(page.get_by_text("Your sign-in has ended.")).to_be_visible()
+            expect(page.get_by_text("Your session has expired.")).to_be_visible()
             page.get_by_label("Key").fill(secret)
             page.get_by_role("button", name="Sign in").click()
             expect(page.locator("#who")).to_have_text("Rita · reader")  # or the button belongs to a page that goes
-            expect(page.get_by_text("Your sign-in has ended.")).to_be_hidden()
+            expect(page.get_by_text("Your session has expired.")).to_be_hidden()
             expect(page.get_by_label(BOX, exact=True)).to_have_value("How many cranes has the harbour?")
             page.get_by_role("button", name="Ask", exact=True).click()
             expect(page.locator("article.turn[data-answer]")).to_have_count(1)

@@ -177,7 +177,7 @@ class ModelCatalogue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a desk is made of, wired in desk.py. Doors use the methods of a desk, never its parts."""
+    """What a desk is made of, wired in desk.py. Interfaces use the methods of a desk, never its parts."""
 
     config: Config
     documents: DocumentStore

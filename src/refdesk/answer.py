@@ -457,7 +457,7 @@ def _fields(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__slots__}
 
 
-# Answers to bytes and back: JSON of the very shape of `Answer.to_dict()`, so that a door may hand the bytes on.
+# Answers to bytes and back: JSON shaped like `Answer.to_dict()`, so that an interface can send the bytes as they are.
 
 _NUMPY = orjson.OPT_SERIALIZE_NUMPY  # a score may still be a float of numpy's
 

@@ -488,7 +488,7 @@ class CallerDesk(AdminDesk):
         return await collected(self.ask(question, **options))
 
     def ask_sync(self, question: str, **options: Any) -> Answer:
-        """`answer` for those who do not await: the one synchronous door.
+        """`answer` for those who do not await: the only synchronous way to ask.
 
         >>> desk.ask_sync("When is the price list revised?").content
         'The price list is revised every January. [1]'

@@ -187,8 +187,8 @@ class Refdesk(LibraryDesk):
             make_folder(self.folder)
             backups.finish_restore(self.folder)
             # One that was made when others could read it is closed to them; looking at two modes costs nothing.
-            looked_at = (self.folder, self.folder / DATABASE)
-            is_open = any(is_open_to_others(path) for path in looked_at if path.exists())
+            paths = (self.folder, self.folder / DATABASE)
+            is_open = any(is_open_to_others(path) for path in paths if path.exists())
             self.closed_to_others = close_to_others(self.folder) if is_open else 0
             return _files(self.folder, self.config.files_url)
         except OSError as error:

@@ -141,12 +141,12 @@ def stated(chunk: Chunk) -> Iterator[Relation]:
             yield Relation(short, SHORT_FOR, long, chunk.id, place)
 
 
-def between(text: str, one: str, other: str) -> str:
+def between(text: str, name: str, other: str) -> str:
     """The words between two names in a sentence, where they are few: what a reader takes for their relation."""
-    first, second = text.find(one), text.find(other)
+    first, second = text.find(name), text.find(other)
     if first < 0 or second < 0:
         return ""
-    start, end = (first + len(one), second) if first < second else (second + len(other), first)
+    start, end = (first + len(name), second) if first < second else (second + len(other), first)
     found = " ".join(text[start:end].split()).strip(' ,;:()|“”"')
     return found if 0 < len(found) <= LONGEST_BETWEEN else ""
 

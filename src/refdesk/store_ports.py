@@ -397,9 +397,6 @@ class AnswerStore(Protocol):
     def spent(self) -> Spent:
         """What the last day cost, and the lengths that models wrote in the last answers of all."""
 
-    def prune(self, days: float) -> int:
-        """Removes what is older; gives how many went."""
-
     def analytics(
         self, days: int = 30, *, access: Access = EVERYTHING, owner: str | None = None, today: date | None = None
     ) -> dict[str, Any]:

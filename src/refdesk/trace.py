@@ -183,10 +183,10 @@ def is_able(model: LLM) -> bool:
 
 
 async def json_reply(
-    model: LLM, system: str, text: str, schema: Mapping[str, Any], most: int, stage: Stage, role: str = "router"
+    model: LLM, system: str, text: str, schema: Mapping[str, Any], most: int, stage: Stage
 ) -> Mapping[str, Any]:
     """The JSON that a model answers; empty when it is none."""
-    return json_object(await model_reply(model, system, text, schema, most, stage, role))
+    return json_object(await model_reply(model, system, text, schema, most, stage))
 
 
 def json_object(reply: str) -> dict[str, Any]:

@@ -394,7 +394,7 @@ class Job:
         return self.lease_until <= time.time()
 
     def to_dict(self) -> dict[str, Any]:
-        """As doors show it."""
+        """As interfaces show it."""
         return {name: value for name, value in asdict(self).items() if name not in INTERNAL}
 
 

@@ -50,7 +50,6 @@ PARTS_TOKENS, NOTE_TOKENS = 600, 400
 NOTED = 5  # passages that a model reads for one note
 READ = 24  # hits of all parts together that are read for the answer
 LONGEST_PART, LONGEST_NOTE = 400, 600  # characters
-SUFFICIENT = "enough is known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +132,9 @@ async def investigated(
         yield Done(await keeper.keep(refused, query))
         return
     doubt = "" if any(part.is_answered for part in parts) else doubted(relevance, retrieved, desk.settings)
-    told = [part for part in parts if part.is_answered] or parts
+    answered = [part for part in parts if part.is_answered] or parts
     plan = replace(plan, strategy=question.mode, k=len(retrieved.hits), drafts=1 if is_report else plan.drafts)
-    by_parts = written_parts(told) if plan.use_llm else quoted_parts(told, is_report=is_report)
+    by_parts = written_parts(answered) if plan.use_llm else quoted_parts(answered, is_report=is_report)
     is_own = is_report or not plan.use_llm
     found = Findings(
         *(question, query, answer, plan, budget, retrieved, relevance, TablesRead(), doubt),
@@ -156,9 +155,9 @@ async def _parts(search: Search) -> list[SubQuestion]:
     if search.model is not None:
         with search.trace.optional("parts_model", model=search.model.name) as stage:
             system = (OUTLINE_SYSTEM if is_report else PARTS_SYSTEM).format(most=settings.agent_steps)
-            said = await json_reply(search.model, system, search.query.standalone, PARTS_SCHEMA, PARTS_TOKENS, stage)
+            reply = await json_reply(search.model, system, search.query.standalone, PARTS_SCHEMA, PARTS_TOKENS, stage)
             search.tokens += stage.usage.prompt_tokens + stage.usage.completion_tokens
-            found = _planned(said)
+            found = _planned(reply)
             stage.gave(parts=len(found))
     if not found:
         found = [SubQuestion(headed(text), text) for text in ruled_parts(search.query)]
@@ -170,10 +169,10 @@ async def _parts(search: Search) -> list[SubQuestion]:
     return found
 
 
-def _planned(said: Mapping[str, Any]) -> list[SubQuestion]:
+def _planned(reply: Mapping[str, Any]) -> list[SubQuestion]:
     """The parts that a model names, as far as they make sense."""
     found: dict[str, SubQuestion] = {}
-    for part in said.get("parts") or ():
+    for part in reply.get("parts") or ():
         question = " ".join(str(part.get("question", "")).split()) if isinstance(part, dict) else ""
         if question and len(question) <= LONGEST_PART:
             heading = " ".join(str(part.get("heading", "")).split())[:80].strip("#*: ")
@@ -282,15 +281,15 @@ async def _read_note(search: Search, note: Note, context: Context, stage: Any) -
         whole=search.query.standalone,
         known=known,
     )
-    said = await json_reply(search.model, NOTE_SYSTEM, message, NOTE_SCHEMA, NOTE_TOKENS, stage)
-    text = " ".join(str(said.get("note", "")).split())[:LONGEST_NOTE]
-    numbers = [number for number in said.get("passages") or () if isinstance(number, int) and 0 < number <= len(shown)]
-    if not text or not isinstance(said.get("answered"), bool):
+    reply = await json_reply(search.model, NOTE_SYSTEM, message, NOTE_SCHEMA, NOTE_TOKENS, stage)
+    text = " ".join(str(reply.get("note", "")).split())[:LONGEST_NOTE]
+    numbers = [number for number in reply.get("passages") or () if isinstance(number, int) and 0 < number <= len(shown)]
+    if not text or not isinstance(reply.get("answered"), bool):
         stage.gave(fell_back="the model gave no note")
         return note
-    following = [" ".join(str(part).split()) for part in said.get("next") or () if isinstance(part, str)]
+    following = [" ".join(str(part).split()) for part in reply.get("next") or () if isinstance(part, str)]
     chunks = tuple(chunk.id for number in numbers for chunk in shown[number - 1].chunks)
-    is_answered = bool(said["answered"] and numbers)
+    is_answered = bool(reply["answered"] and numbers)
     return Note(
         replace(note.part, is_answered=is_answered or note.is_answered),
         text,
@@ -348,8 +347,8 @@ def _with_notes(context: Context, search: Search) -> Context:
     before, fence, after = context.text.rpartition(FENCE_CLOSES)
     if not fence or not lines:
         return context
-    told = "\n".join([NOTES_HEAD, *lines])
-    return replace(context, text=f"{before}{told}\n\n{fence}{after}")
+    text = "\n".join([NOTES_HEAD, *lines])
+    return replace(context, text=f"{before}{text}\n\n{fence}{after}")
 
 
 def _said(note: Note) -> str:

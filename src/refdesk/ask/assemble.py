@@ -280,12 +280,12 @@ def shortened(
     scores = [_worth(query, chunk, place, vectors, weights) for chunk, place in placed]
     count = max(1, round(share * len(placed)))
     best = sorted(sorted(range(len(placed)), key=lambda number: (-scores[number], number))[:count])
-    said: dict[str, None] = {}
+    chosen_sentences: dict[str, None] = {}
     for number in best:
         chunk, place = placed[number]
         sentence = chunk.sentences[place]
-        said[chunk.text[sentence.start : sentence.end]] = None
-    return replace(passage, text=BETWEEN.join(said), resolution="sentences")
+        chosen_sentences[chunk.text[sentence.start : sentence.end]] = None
+    return replace(passage, text=BETWEEN.join(chosen_sentences), resolution="sentences")
 
 
 def _worth(
@@ -297,10 +297,10 @@ def _worth(
         float(rows[place].astype(np.float32) @ query.vector) / 127.0 if rows is not None and place < len(rows) else 0.0
     )
     sentence = chunk.sentences[place]
-    held = set(terms(chunk.text[sentence.start : sentence.end]))
+    stems = set(terms(chunk.text[sentence.start : sentence.end]))
     wanted = query.terms or tuple(query_terms(query.standalone))
     whole = sum(weights.get(term, 1.0) for term in wanted) or 1.0
-    return near + sum(weights.get(term, 1.0) for term in wanted if term in held) / whole
+    return near + sum(weights.get(term, 1.0) for term in wanted if term in stems) / whole
 
 
 def _cut(passage: Passage, fits: Callable[[Sequence[Passage]], bool]) -> list[Passage]:

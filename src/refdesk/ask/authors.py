@@ -30,12 +30,12 @@ def with_authors(
     reader: Reader,
     settings: Settings,
 ) -> list[Hit]:
-    """Before the hits, where it is asked for, the passage that names who wrote the document that is meant; what was
+    """Before the hits the passage that names who wrote the document that is meant; what was
     read of it joins the readings.
 
     It shares no word with the question, and a line set apart is taken for a heading: it is read for the title.
     """
-    if query.catalogue != AUTHOR or not hits:
+    if not hits:
         return hits
     for chunk in _opening(query, hits, scope, library):
         chunk = replace(chunk, heading_path=chunk.heading_path[:1], context="".join(chunk.heading_path[:1]))
@@ -61,7 +61,7 @@ def _opening(query: Query, hits: Sequence[Hit], scope: Scope, library: LibraryRe
     chunks = library.document_chunks(meant)
     first = next((place for place, chunk in enumerate(chunks) if chunk.heading_path), 0)
     opening = [chunk for chunk in chunks[first : first + OPENING] if chunk.kind == "text"]
-    told = frozenset(query_terms(" ".join(topics)))
-    held = frozenset(query_terms(" ".join(chunk.text for chunk in opening)))
-    is_clear = bool(named) or len(documents) == 1 or (bool(told) and told <= held)
+    topic_terms = frozenset(query_terms(" ".join(topics)))
+    opening_terms = frozenset(query_terms(" ".join(chunk.text for chunk in opening)))
+    is_clear = bool(named) or len(documents) == 1 or (bool(topic_terms) and topic_terms <= opening_terms)
     return opening if is_clear else []

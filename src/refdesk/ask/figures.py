@@ -450,15 +450,15 @@ def _cited(citation: Citation, chunk: Chunk | None, title: str) -> Side:
 def _side(
     quote: str, page: int, document_id: str, name: str, title: str, heading_path: Sequence[str], chunk: Chunk | None
 ) -> Side:
-    held = figures(quote)
+    numbers = figures(quote)
     return Side(
         quote,
         page,
         document_id,
         name,
         around=frozenset(terms(" ".join((quote, *heading_path, spaced(name), title)))),
-        figures=held,
-        dates=_dates(held),
+        figures=numbers,
+        dates=_dates(numbers),
         period=document_period(name, title),
         cells=_cells(quote, chunk) if chunk is not None else None,
         is_row=CELLS in quote or (chunk is not None and chunk.kind == "table"),

@@ -322,8 +322,8 @@ async def _computed(
             return found
         asked = (question.scope, desk.library, desk.embedder, desk.reader, desk.settings)
         is_known = tables.is_sure or tables.is_likely
-        told = (answer, plan, query.fullest, is_known, asks_yes_or_no(query), query.parts, retrieved)
-        found = await in_thread(computed_answer, *told, *asked)
+        known = (answer, plan, query.fullest, is_known, asks_yes_or_no(query), query.parts, retrieved)
+        found = await in_thread(computed_answer, *known, *asked)
         stage.gave(chance=found.confidence.score if found else 0.0)
     return found
 

@@ -170,11 +170,6 @@ class Formula:
     reported: str = ""  # what the documents themselves say that it is
 
 
-def formula_in(question: str) -> Formula | None:
-    """The formula that the question asks for, the first of several; None where it asks for none that is understood."""
-    return next(iter(formulas_in(question)), None)
-
-
 def formulas_in(question: str, times: Sequence[str] = ()) -> list[Formula]:
     """Those that it asks for, in their order; `times`: those that it is asked of, where it only names a ratio.
 

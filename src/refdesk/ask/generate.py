@@ -149,14 +149,14 @@ def warn(failed: Sequence[ProviderError], trace: Trace) -> None:
     Not in the provider's words: some say the whole request again, and questions are not logged.
     """
     for failure in failed:
-        said = {
+        message = {
             "model": failure.model,
             "code": failure.code,
             "status": failure.status,
             "hint": failure.hint,
             "answer_id": trace.id,
         }
-        logger.warning("%s did not answer: %s", failure.model, reason(failure), extra=said)
+        logger.warning("%s did not answer: %s", failure.model, reason(failure), extra=message)
 
 
 def reason(error: ProviderError) -> str:

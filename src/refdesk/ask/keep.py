@@ -293,9 +293,9 @@ class Keeper:
     def _search_key(self, query: Query, plan: Plan) -> str:
         settings = [(name, value) for name, value, _ in self._desk.settings.items() if not name.startswith(ASIDE)]
         asked = (query.question, query.standalone, query.beside, query.route, query.intent, query.parts, query.terms)
-        said = [(turn.role, turn.content) for turn in self.turns]
+        turns = [(turn.role, turn.content) for turn in self.turns]
         names = (self._names, self._desk.reranker.name, self._desk.reader.name)
-        key = repr((self._generation, asked, _scope(self._question.scope), plan, settings, names, said))
+        key = repr((self._generation, asked, _scope(self._question.scope), plan, settings, names, turns))
         return hashlib.blake2b(key.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
     async def memory(self, budget_tokens: int) -> tuple[Turn, ...]:
@@ -361,9 +361,9 @@ class Keeper:
     async def _append(self, answer: Answer) -> None:
         question, append = self._question, self._desk.conversations.append
         if question.conversation_id:
-            said = (Turn("user", question.text), Turn("assistant", answer.content))
+            turns = (Turn("user", question.text), Turn("assistant", answer.content))
             try:
-                await in_thread(append, question.conversation_id, said, answer.id, owner=question.owner)
+                await in_thread(append, question.conversation_id, turns, answer.id, owner=question.owner)
             except LibraryError as error:  # a full disk costs the conversation this turn, not the answer
                 logger.warning("a turn of a conversation cannot be saved: %s", error)
 
@@ -430,9 +430,9 @@ async def keep_stopped(question: Question, desk: AskPorts, trace: Trace, shown: 
 
     def write() -> None:
         with trace.optional("record"):
-            said = (Turn("user", question.text), Turn("assistant", content))
+            turns = (Turn("user", question.text), Turn("assistant", content))
             desk.record(answer, trace)
-            desk.conversations.append(question.conversation_id, said, answer.id, owner=question.owner)
+            desk.conversations.append(question.conversation_id, turns, answer.id, owner=question.owner)
 
     await in_thread(write)
 
@@ -508,9 +508,9 @@ def gist(turns: Sequence[Turn], budget_tokens: int, before: str = "") -> str:
     lines: list[str] = []
     room = budget_tokens
     for turn in reversed(turns):
-        said = _first_sentences(_bare(turn), 1, max(budget_tokens // 4, GIST_TOKENS))
-        line = f"{turn.role.capitalize()}: {said}"
-        if not said or rough_tokens(line) > room:
+        sentence = _first_sentences(_bare(turn), 1, max(budget_tokens // 4, GIST_TOKENS))
+        line = f"{turn.role.capitalize()}: {sentence}"
+        if not sentence or rough_tokens(line) > room:
             break
         lines.append(line)
         room -= rough_tokens(line) + 1
@@ -547,8 +547,8 @@ def _fenced(turns: Sequence[Turn], before: str) -> str:
     """The conversation as a model reads it; nothing said in it can end the fence."""
     lines = [f"Summary so far: {before}"] if before else []
     lines += [f"{turn.role.capitalize()}: {_bare(turn)}" for turn in turns]
-    said = re.sub(r"<\s*+(?:/\s*+)?conversation\s*+>", "", "\n".join(lines), flags=re.IGNORECASE)
-    return f"{CONVERSATION_OPENS}\n{said}\n{CONVERSATION_CLOSES}"
+    text = re.sub(r"<\s*+(?:/\s*+)?conversation\s*+>", "", "\n".join(lines), flags=re.IGNORECASE)
+    return f"{CONVERSATION_OPENS}\n{text}\n{CONVERSATION_CLOSES}"
 
 
 def _exchanges(turns: Sequence[Turn]) -> list[Exchange]:

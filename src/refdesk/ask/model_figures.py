@@ -535,8 +535,8 @@ def _period_of(cell: StoredCell, head: str) -> Callable[[When], bool] | None:
             return not (when.quarter and period.quarter) or when.quarter == period.quarter
 
         return is_of
-    held = [when for figure in figures(head) if figure.kind == "date" for when in figure.when]
-    return (lambda when: any(other.covers(when) for other in held)) if held else None
+    dates = [when for figure in figures(head) if figure.kind == "date" for when in figure.when]
+    return (lambda when: any(other.covers(when) for other in dates)) if dates else None
 
 
 @lru_cache(maxsize=64)

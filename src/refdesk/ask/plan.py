@@ -151,8 +151,8 @@ def left_out(question: Question, plan: Plan, budget: Budget, settings: Settings)
     for what, why in plan.skipped:
         if what in PROMISED:
             by_reason.setdefault(why, []).append(PROMISED[what])
-    told = [f"Level {question.level} skipped {_listed(names)}: {why}." for why, names in by_reason.items()]
-    return [*found, *told]
+    notes = [f"Level {question.level} skipped {_listed(names)}: {why}." for why, names in by_reason.items()]
+    return [*found, *notes]
 
 
 def _in_one_part(question: Question, plan: Plan, budget: Budget) -> list[str]:
@@ -325,8 +325,8 @@ def recent(turns: Sequence[Turn], tokens: int) -> tuple[Turn, ...]:
 
 
 def prompt_tokens(request: Request) -> int:
-    told = rough_tokens(request.system) + sum(rough_tokens(turn.content) for turn in request.messages)
-    return told + PICTURE_TOKENS * sum(len(turn.images) for turn in request.messages)
+    tokens = rough_tokens(request.system) + sum(rough_tokens(turn.content) for turn in request.messages)
+    return tokens + PICTURE_TOKENS * sum(len(turn.images) for turn in request.messages)
 
 
 # --- what will an answer cost, and what is given up when that is too much? ------------------------------------------
@@ -474,14 +474,14 @@ class Cutter:
     def without_voting(self, fitted: Fitted) -> Fitted:
         if fitted.plan.drafts == 1:
             return fitted
-        said = f"{self.prices.names['answer']} wrote one draft instead of {fitted.plan.drafts}"
-        return self._changed(fitted, "vote", said, plan=replace(fitted.plan, drafts=1))
+        note = f"{self.prices.names['answer']} wrote one draft instead of {fitted.plan.drafts}"
+        return self._changed(fitted, "vote", note, plan=replace(fitted.plan, drafts=1))
 
     def without_reconciler(self, fitted: Fitted) -> Fitted:
         if not asks_reconciler(fitted.plan, self.prices.names):
             return fitted
-        said = f"{self.prices.names['reconciler']} was not asked to resolve disputes; refuted sentences were removed"
-        return self._changed(fitted, "reconcile", said, plan=replace(fitted.plan, ask_reconciler=False))
+        note = f"{self.prices.names['reconciler']} was not asked to resolve disputes; refuted sentences were removed"
+        return self._changed(fitted, "reconcile", note, plan=replace(fitted.plan, ask_reconciler=False))
 
     def without_history(self, fitted: Fitted) -> Fitted:
         if not recent(self.prices.turns, fitted.budget.history):
@@ -498,24 +498,24 @@ class Cutter:
                 return fitted
             budget = replace(fitted.budget, passages=tokens)
             context = self.assemble(fitted.plan, budget)
-            said = f"About {context.token_count:,} tokens of passages were read instead of {self.tokens:,}"
-            return self._changed(fitted, "passages", said, budget=budget, context=context)
+            note = f"About {context.token_count:,} tokens of passages were read instead of {self.tokens:,}"
+            return self._changed(fitted, "passages", note, budget=budget, context=context)
 
         return cut
 
     def without_verifier(self, fitted: Fitted) -> Fitted:
         if not asks_verifier(fitted.plan, self.prices.names):
             return fitted
-        said = f"{self.prices.names['verifier']} did not check the answer; only the built-in check was used"
-        return self._changed(fitted, "verify", said, plan=replace(fitted.plan, ask_verifier=False))
+        note = f"{self.prices.names['verifier']} did not check the answer; only the built-in check was used"
+        return self._changed(fitted, "verify", note, plan=replace(fitted.plan, ask_verifier=False))
 
     def without_model(self, fitted: Fitted) -> Fitted:
         """The other cuts are void then: nothing of them is paid for."""
         plan = replace(fitted.plan, use_llm=False, reasoning=False, drafts=1, thinking=0)
         budget = Budget.for_model(None, self.prices.settings)
-        said = f"{self.prices.names['answer']} was not used; this answer is quoted from the documents"
+        note = f"{self.prices.names['answer']} was not used; this answer is quoted from the documents"
         bare = replace(fitted, cuts={})
-        return self._changed(bare, "model", said, plan=plan, budget=budget, context=self.assemble(plan, budget))
+        return self._changed(bare, "model", note, plan=plan, budget=budget, context=self.assemble(plan, budget))
 
     def bounded(self, fitted: Fitted, limit: float) -> Fitted:
         """What is written is bounded too, so that a model that does not stop costs no more than the limit."""
@@ -524,8 +524,8 @@ class Cutter:
         most = max(FEWEST_WRITTEN, self.prices.affordable(fitted.plan, fitted.budget, fitted.context, limit))
         if most >= fitted.budget.generation:
             return fitted
-        said = f"{self.prices.names['answer']} was limited to {most:,} tokens"
-        return self._changed(fitted, "length", said, budget=replace(fitted.budget, generation=most))
+        note = f"{self.prices.names['answer']} was limited to {most:,} tokens"
+        return self._changed(fitted, "length", note, budget=replace(fitted.budget, generation=most))
 
     def _changed(
         self,

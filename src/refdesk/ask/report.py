@@ -117,16 +117,16 @@ async def _quoted(
     draft: Draft, parts: Sequence[SubQuestion], settings: Settings, *, is_report: bool
 ) -> AsyncGenerator[Event, None]:
     draft.model = EXTRACTIVE
-    said: set[str] = set()
+    quoted_texts: set[str] = set()
     most = SECTION_SENTENCES if is_report else PART_SENTENCES if len(parts) > 1 else None
     for part in parts:
         context = of_part(draft.context, part)
         assert part.query is not None and part.retrieved is not None
         quotes: list[Quote] = await in_thread(extract, part.query, context, part.retrieved, settings, most)
-        quotes = [quote for quote in quotes if quote.text not in said]
+        quotes = [quote for quote in quotes if quote.text not in quoted_texts]
         if is_report:
             quotes = [replace(quote, most=min(quote.most, SURE)) for quote in quotes if _tells(quote)]
-        said.update(quote.text for quote in quotes)
+        quoted_texts.update(quote.text for quote in quotes)
         for place, quote in enumerate(quotes):
             heading = f"\n\n{HEADING}{part.heading}\n\n" if is_report else "\n\n"
             before = heading + (quote.before.lstrip() if "- " in quote.before else "") if place == 0 else quote.before

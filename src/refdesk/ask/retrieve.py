@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Plan, Query, Retrieved, Turn
-from refdesk.ask.authors import with_authors
+from refdesk.ask.authors import AUTHOR, with_authors
 from refdesk.ask.citations import stands_alone
 from refdesk.ask.no_answer import fitting, without_file_names
 from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, may_stand, question_words, tabulate
@@ -357,7 +357,8 @@ def _read(job: Retrieval, query: Query, hits: list[Hit]) -> list[Hit]:
             units = unfit_units(query.fullest, job.embedder)
             fit = partial(fitting, query=query, units=units, embedder=job.embedder, reader=job.reader)
             job.readings.update(read_hits(_read_for(query), hits, job.reader, fit))
-            hits = with_authors(query, hits, job.readings, job.scope, job.library, job.reader, job.settings)
+            if query.catalogue == AUTHOR:
+                hits = with_authors(query, hits, job.readings, job.scope, job.library, job.reader, job.settings)
             _load(job, (hit.chunk.id for hit in hits[:1]))
             stage.gave(passages=len(job.readings), tokens=sum(reading.tokens for reading in job.readings.values()))
     return ordered(hits, job.readings)

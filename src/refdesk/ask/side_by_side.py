@@ -85,11 +85,11 @@ def _is_about(query: Query, found: FoundTable, retrieved: Retrieved) -> bool:
     around = [document.name, document.title, table.caption, *(chunk.context for chunk in chunks)]
     heads = [part for head in table.heads for part in head.path]
     labels = [cell.text for cell in table.cells]
-    held = frozenset(terms(re.sub(r"[\W_]+", " ", " ".join((*around, *heads, *labels)))))
+    stems = frozenset(terms(re.sub(r"[\W_]+", " ", " ".join((*around, *heads, *labels)))))
     asked = frozenset(term for part in query.parts for term in query_terms(part))
     if document.id in retrieved.preferred_documents:
         asked -= question_words(query.fullest).named
-    return asked <= held
+    return asked <= stems
 
 
 def _sides(query: Query, found: FoundTable) -> Iterator[Sides]:

@@ -68,8 +68,8 @@ def kept(attested: Attested) -> str:
     for claim in reversed(attested.claims):
         if claim.verdict == "partly" and claim.citations:
             proof = attested.citations[claim.citations[0]]
-            said = f"{' '.join(without_markers(proof.quote).split())} [{proof.marker}]"
-            content = content[: claim.start] + said + content[claim.end :]
+            sentence = f"{' '.join(without_markers(proof.quote).split())} [{proof.marker}]"
+            content = content[: claim.start] + sentence + content[claim.end :]
         elif claim.verdict != "supported":
             content = content[: claim.start] + content[claim.end :]
     return numbered_by_passage(remove_unsupported(content, ()), attested.order)
@@ -77,11 +77,11 @@ def kept(attested: Attested) -> str:
 
 def with_quotes(content: str, quotes: Sequence[Quote]) -> str:
     """The content, its markers being numbers of passages; below it the quotes that it does not hold word for word."""
-    said = _plain(content)
+    plain_content = _plain(content)
     lines = [
         f"> {' '.join(without_markers(quote.text).split())} [{quote.passage}]"
         for quote in quotes
-        if _plain(quote.text) not in said
+        if _plain(quote.text) not in plain_content
     ]
     return "\n\n".join([content, HEAD, *lines]) if lines else content
 
@@ -95,6 +95,6 @@ def agree(question: str, draft: str, quotes: Sequence[Quote]) -> bool:
 
     "What kind of palace is it?", "It is a rococo palace.", ["… examples of rococo architecture are …"] -> True
     """
-    told = set(terms(draft)) - set(terms(question))
-    held = told & set(terms(" ".join(quote.text for quote in quotes)))
-    return bool(told) and len(held) >= AGREED * len(told)
+    new_terms = set(terms(draft)) - set(terms(question))
+    quoted_terms = new_terms & set(terms(" ".join(quote.text for quote in quotes)))
+    return bool(new_terms) and len(quoted_terms) >= AGREED * len(new_terms)

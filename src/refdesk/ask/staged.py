@@ -72,9 +72,9 @@ class StagedQuestion:
         if known := await keeper.recall_similar(query):
             return self._noticed(known)
         is_search = must_search and query.route == "needs_retrieval"
-        said = None if is_search else await unsearched(question, query, self._begun, desk, trace)
-        if said is not None:
-            asked_for = without_search(question, query, said, desk, keeper, trace)
+        unsearched_answer = None if is_search else await unsearched(question, query, self._begun, desk, trace)
+        if unsearched_answer is not None:
+            asked_for = without_search(question, query, unsearched_answer, desk, keeper, trace)
             return self._noticed([event async for event in asked_for])
         self._desk = for_lists(desk, query)
         self._plan, self._budget = make_plan(question, query, desk.models, self._desk.settings, trace)

@@ -211,8 +211,8 @@ def _why_not_rewritten(text: str, question: Question, turns: Sequence[Turn], set
 
 async def _written_alone(text: str, turns: Sequence[Turn], model: LLM, ruled: Rewrite, stage: Stage) -> Rewrite:
     """The model's rewrite, or that of the rules when the model's is nonsense."""
-    said = "\n".join(f"{turn.role}: {turn.content[:TURN_CHARACTERS]}" for turn in turns[-6:])
-    asked = STAND_ALONE.format(conversation=said, question=text)
+    conversation = "\n".join(f"{turn.role}: {turn.content[:TURN_CHARACTERS]}" for turn in turns[-6:])
+    asked = STAND_ALONE.format(conversation=conversation, question=text)
     found = await json_reply(model, STAND_ALONE_SYSTEM, asked, STAND_ALONE_SCHEMA, REWRITE_TOKENS, stage)
     written = " ".join(str(found.get("question", "")).split())
     if not is_sound(text, written):

@@ -120,12 +120,12 @@ async def looked_up(question: Question, query: Query, desk: AskPorts, trace: Tra
                 usage += piece.usage or Usage()
         stage.usage = usage
         stage.gave(characters=len("".join(found)))
-    said = " ".join("".join(found).split())[:600]
-    if not said:
+    description = " ".join("".join(found).split())[:600]
+    if not description:
         return query
-    text = f"{query.fullest} {said}"
+    text = f"{query.fullest} {description}"
     vector = await in_thread(desk.embedder.embed_query, text)
-    terms = tuple(dict.fromkeys((*query.terms, *query_terms(said, desk.library.languages))))
+    terms = tuple(dict.fromkeys((*query.terms, *query_terms(description, desk.library.languages))))
     return replace(query, vector=vector, terms=terms)
 
 

@@ -124,12 +124,12 @@ async def vote(
         return Vote(None, ALONE.format(count=plan.drafts, model=draft.model), len(every))
     refusals = [written for written in every if refuses(written.content)]
     if len(refusals) >= AGREE:
-        said = refusals[0].content
+        refusal = refusals[0].content
         return Vote(
-            None if refusals[0] is draft else said, AGREED.format(count=len(every), model=draft.model), len(every)
+            None if refusals[0] is draft else refusal, AGREED.format(count=len(every), model=draft.model), len(every)
         )
-    told = [written for written in every if written not in refusals]
-    return await in_thread(_counted, query, told, len(every), proofs, draft.model, told[0] is draft)
+    answers = [written for written in every if written not in refusals]
+    return await in_thread(_counted, query, answers, len(every), proofs, draft.model, answers[0] is draft)
 
 
 def _counted(

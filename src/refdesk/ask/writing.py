@@ -107,9 +107,9 @@ async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace:
         async for event in voted(draft, *asked[:9], proofs, question.max_context_chars):
             yield event
     yield Thinking("attest", "Checking every sentence")
-    plan, attested, cells, said = await _checked(query, plan, budget, draft, proofs, retrieved, desk, doubt, trace)
+    plan, attested, cells, events = await _checked(query, plan, budget, draft, proofs, retrieved, desk, doubt, trace)
     attested = vision.seen(attested, draft.context, desk) if vision is not None else attested
-    for event in said:
+    for event in events:
         yield event
     if plan.verify:
         yield Verifying("checking")
@@ -177,9 +177,9 @@ async def _checked(
     if doubt and small.agree(query.standalone, draft.content, quotes):
         doubt = ""
     draft.notes.append(NOT_PROVED.format(model=draft.model))
-    said = [event async for event in quote_instead(draft, query, retrieved, desk.settings, doubt)]
+    events = [event async for event in quote_instead(draft, query, retrieved, desk.settings, doubt)]
     attested, tables = await _attested(query, draft, proofs, desk.library, trace)
-    return replace(plan, reconcile=True), attested, tables, said
+    return replace(plan, reconcile=True), attested, tables, events
 
 
 async def assembled(

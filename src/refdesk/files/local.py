@@ -375,7 +375,7 @@ def picture_of(files: Files, cache: RenderCache, document: Document, chunk: Chun
         if chunk.image:
             return files.path(chunk.image).read_bytes()
         return page_image(files, cache, document, chunk.page, width)
-    except (OSError, RefdeskError):  # an original that is gone, or cannot be drawn: its text is there
+    except (OSError, RefdeskError):  # an original that is gone, or cannot be rendered: its text is there
         return None
 
 
@@ -402,10 +402,10 @@ def _rendered(files: Files, document: Document, number: int, width: int) -> Any:
         raise LibraryError(f"the original of {document.name} is missing", hint="add the document again") from error
     except pypdfium2.PdfiumError as error:
         raise UsageError(
-            f"page {number} of {document.name} cannot be drawn: {error}", hint="an encrypted PDF is kept as it came"
+            f"page {number} of {document.name} cannot be rendered: {error}", hint="an encrypted PDF is kept as it came"
         ) from error
     except (OSError, ValueError, Image.DecompressionBombError) as error:
-        raise UsageError(f"page {number} of {document.name} cannot be drawn: {error}") from error
+        raise UsageError(f"page {number} of {document.name} cannot be rendered: {error}") from error
 
 
 def _draw_picture(data: bytes, number: int, width: int) -> Any:

@@ -210,7 +210,7 @@ class VectorIndex:
 
     # writing a snapshot
 
-    def write_snapshot(self, folder: Path, threads: int = 0) -> int:
+    def write_snapshot(self, folder: Path) -> int:
         """Writes all that exists here into a new folder, in one step; gives the number of vectors."""
         keep = ~self._is_dropped(self._ids)
         tail_keep = ~self._is_dropped(self._tail_ids[: self._tail_length])
@@ -225,9 +225,9 @@ class VectorIndex:
             graph.load(str(self._snapshot / GRAPH))
             for dead in self._ids[~keep]:
                 graph.remove(int(dead))
-            graph.add(new_ids.astype(np.uint64), new_vectors, threads=threads)
+            graph.add(new_ids.astype(np.uint64), new_vectors)
         else:
-            graph.add(ids.astype(np.uint64), vectors, threads=threads)
+            graph.add(ids.astype(np.uint64), vectors)
         building = folder.with_name(folder.name + ".building")
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir(parents=True)

@@ -258,9 +258,7 @@ NAMES = (*FIELDS, *BESIDE)
 class Records(Protocol):
     """What reads records over HTTP."""
 
-    def records(
-        self, base: str, table: str, *, fields: Sequence[str] = (), formula: str = ""
-    ) -> Iterator[tuple[str, dict[str, Any]]]: ...
+    def records(self, base: str, table: str, *, formula: str = "") -> Iterator[tuple[str, dict[str, Any]]]: ...
 
     def changed_since(self, moment: str, formula: str = "") -> str: ...
 

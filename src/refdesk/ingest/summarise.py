@@ -177,7 +177,7 @@ LONGEST_OF_NODE = 1_200  # characters of a summary
 def tree_cost(model: str, nodes: Sequence[TreeNode], chunks: Sequence[Chunk]) -> SummaryCost:
     """What summaries of these nodes take; `chunks` are those of their documents."""
     sections = [node for node in nodes if node.level == SECTION]
-    read = len(nodes) * rough_tokens(SUM_UP_SYSTEM) + sum(rough_tokens(_told(node, chunks)) for node in sections)
+    read = len(nodes) * rough_tokens(SUM_UP_SYSTEM) + sum(rough_tokens(_passages(node, chunks)) for node in sections)
     read += TREE_TOKENS * len(sections)  # documents are summed up from what was written of their sections
     write = (TREE_TOKENS + THOUGHTS * model_info(model).thinks) * len(nodes)
     price = estimate(model, read, write) if nodes else 0.0
@@ -194,15 +194,17 @@ class TreeSummariser(_SummaryModel):
 
     async def write(self, document: Document, nodes: Sequence[TreeNode], chunks: Sequence[Chunk]) -> list[TreeNode]:
         """The nodes of one document, with a summary each as far as the model gave one."""
-        sections = [await self._written(document, node, _told(node, chunks)) for node in nodes if node.level == SECTION]
+        sections = [
+            await self._written(document, node, _passages(node, chunks)) for node in nodes if node.level == SECTION
+        ]
         text = "\n\n".join(f"{node.title}\n{node.text}" for node in sections)[:READ_CHARACTERS]
         whole = [await self._written(document, node, text) for node in nodes if node.level == DOCUMENT]
         return [*sections, *whole]
 
-    async def _written(self, document: Document, node: TreeNode, told: str) -> TreeNode:
+    async def _written(self, document: Document, node: TreeNode, passages: str) -> TreeNode:
         if node.model:  # by an earlier job
             return node
-        text = await self._asked(document, node, told)
+        text = await self._asked(document, node, passages)
         if not text or len(text) > LONGEST_OF_NODE:
             self._left_out += 1
             return node
@@ -210,14 +212,14 @@ class TreeSummariser(_SummaryModel):
         vector = (both / max(float(np.linalg.norm(both)), 1e-6)).astype(np.float32)
         return replace(node, text=text, vector=vector, model=self._model.name)
 
-    async def _asked(self, document: Document, node: TreeNode, told: str) -> str:
+    async def _asked(self, document: Document, node: TreeNode, passages: str) -> str:
         head = f"Document: {' '.join(document.name.split())}\nSection: {' '.join(node.title.split())}"
-        reply = await self._reply(SUM_UP_SYSTEM, head, told, SUM_UP_SCHEMA, 3 * TREE_TOKENS)
+        reply = await self._reply(SUM_UP_SYSTEM, head, passages, SUM_UP_SCHEMA, 3 * TREE_TOKENS)
         found = json_object(reply).get("summary")
         return " ".join(found.split()) if isinstance(found, str) else ""
 
 
-def _told(node: TreeNode, chunks: Sequence[Chunk]) -> str:
+def _passages(node: TreeNode, chunks: Sequence[Chunk]) -> str:
     first, last = node.sequences
     node_chunks = [
         chunk for chunk in chunks if chunk.document_id == node.document_id and first <= chunk.sequence <= last

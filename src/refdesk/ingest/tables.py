@@ -97,7 +97,7 @@ def stated_scales(text: str, labels: Iterable[str], *, is_own: bool) -> StatedSc
     return StatedScales((*others, *unscaled), tuple(thing for thing in named if thing))
 
 
-class StandingScale:
+class SectionScale:
     """What is stated for a part of a document: in a heading, or in a line above the first heading of that part."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class _TablePart:
 
     block: Block
     caption: str
-    standing: str  # what its part of the document states of money, where the table itself states nothing
+    section_scale: str  # what its part of the document states of money, where the table itself states nothing
     cells: Cells
     row_count: int
     width: int
@@ -232,21 +232,21 @@ def _parts(parsed: Parsed) -> Iterator[_TablePart]:
     heading = ""
     above: list[str] = []
     follows = has_heading = False
-    standing = StandingScale()
+    section_scale = SectionScale()
     for block in parsed.blocks:
         text = parsed.text[block.start : block.end]
         if block.kind == "heading":
             heading, above, follows, has_heading = text, [], False, True
-            standing.heading(text, block.level)
+            section_scale.heading(text, block.level)
         elif block.kind != "table":
             above = [*(above if len(text) <= SHORT and not follows else ()), text]
             follows = False
-            standing.text(text)
+            section_scale.text(text)
         else:
-            standing.table()
+            section_scale.table()
             for table_block, between in _under_heads(parsed.text, block):
                 caption = " ".join(filter(None, (heading, *above, *between)))
-                part = _part(parsed.text, table_block, caption, standing.said)
+                part = _part(parsed.text, table_block, caption, section_scale.said)
                 if part is not None:
                     yield replace(part, follows=follows and not between, has_heading=has_heading)
                     follows, has_heading = True, False
@@ -305,7 +305,7 @@ def _rows_of(block: Block, cells: Cells, first: int, last: int) -> Block:
     )
 
 
-def _part(text: str, block: Block, caption: str, standing: str) -> _TablePart | None:
+def _part(text: str, block: Block, caption: str, section_scale: str) -> _TablePart | None:
     cells = _split(text, block) if block.cells is None else block.cells
     if not len(cells):
         return None
@@ -319,10 +319,12 @@ def _part(text: str, block: Block, caption: str, standing: str) -> _TablePart | 
         below = cells[cells[:, 4] >= block.header[1]]
         head = max(head, int(below[:, 0].min()) if len(below) else 0)
     above = _last_sentences(caption)
-    said = tuple(map(tuple, top[:head]))
+    head_texts = tuple(map(tuple, top[:head]))
     if stated_scale(caption) and not named_scale(above):  # in the beginning of a long sentence
-        standing = caption
-    return _TablePart(block, above, standing, cells, count, width, head, said, follows=False, has_heading=True)
+        section_scale = caption
+    return _TablePart(
+        block, above, section_scale, cells, count, width, head, head_texts, follows=False, has_heading=True
+    )
 
 
 def _last_sentences(text: str) -> str:
@@ -388,14 +390,16 @@ def _table(
     cells, row_count = _joined(parts)
     caption = " ".join([first.caption, *(cell for row in first.head for cell in row)])
     scale = scale_of_all(first.caption, first.head)
-    standing = "" if scale else named_scale(first.standing)
+    section_scale = "" if scale else named_scale(first.section_scale)
     if before is not None:
         heads, scale = before.heads, before.scale
     else:
         paths, above_all = _paths(parsed, first), _CLAUSE.split(first.caption)[-1]
         corner = " ".join(paths[0]) if paths else ""
         heads = tuple(_head(path, scale, (corner, above_all)) for path in paths)
-    rows = _rows(text, cells, row_count, first, first.standing if standing else caption, is_own=not standing)
+    rows = _rows(
+        text, cells, row_count, first, first.section_scale if section_scale else caption, is_own=not section_scale
+    )
     money = unit_of(first.caption)
     above = read_period(_CLAUSE.split(first.caption)[-1])
     columns = tuple(
@@ -405,12 +409,14 @@ def _table(
             first.head_rows,
             head.measure,
             rows,
-            Measure("" if money == "%" else money, "" if _PER.search(" ".join(head.path)) else standing, str(above)),
+            Measure(
+                "" if money == "%" else money, "" if _PER.search(" ".join(head.path)) else section_scale, str(above)
+            ),
         )
         for head, column_cells in zip(heads, _by_column(cells, first.width), strict=True)
     )
-    if not scale and any(measure.scale == standing for column in columns for measure in column.measures):
-        scale = standing
+    if not scale and any(measure.scale == section_scale for column in columns for measure in column.measures):
+        scale = section_scale
     return StoredTable(
         number=number,
         page=page,

@@ -196,11 +196,11 @@ def _distinct(names: Sequence[str]) -> list[str]:
     for name in names:
         suffix = PurePath(name).suffix
         stem = name.removesuffix(suffix)
-        number, one = 1, name
-        while one in found:
+        number, candidate = 1, name
+        while candidate in found:
             number += 1
-            one = f"{stem} ({number}){suffix}"
-        found.append(one)
+            candidate = f"{stem} ({number}){suffix}"
+        found.append(candidate)
     return found
 
 

@@ -1,6 +1,6 @@
 """Reads records from Airtable's HTTP API, a hundred at a time, within its rate limit.
 
-    GET {endpoint}/v0/{base}/{table}?pageSize=100&fields[]=…&filterByFormula=…&offset=…
+    GET {endpoint}/v0/{base}/{table}?pageSize=100&filterByFormula=…&offset=…
     {"records": [{"id": "rec…", "createdTime": "…", "fields": {…}}], "offset": "…"}
 
 The key comes from AIRTABLE_API_KEY, the address, where it is another one, from AIRTABLE_ENDPOINT_URL.
@@ -43,15 +43,12 @@ class Airtable:
             )
         return cls(key, given.get("AIRTABLE_ENDPOINT_URL", "").strip().rstrip("/") or ENDPOINT)
 
-    def records(
-        self, base: str, table: str, *, fields: Sequence[str] = (), formula: str = ""
-    ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(id, fields) of every record; `fields` alone where some are named, `formula` as Airtable's filter."""
+    def records(self, base: str, table: str, *, formula: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+        """(id, fields) of every record that Airtable's filter `formula` lets through."""
         import httpx2  # half of the time to start a command, and needed here only
 
         address = f"{self.endpoint}/v0/{quote(base, safe='')}/{quote(table, safe='')}"
-        asked: list[tuple[str, str]] = [("pageSize", str(PAGE)), *(("fields[]", name) for name in fields)]
-        asked += [("filterByFormula", formula)] if formula else []
+        asked = [("pageSize", str(PAGE)), *([("filterByFormula", formula)] if formula else [])]
         offset = ""
         with httpx2.Client(timeout=TIMEOUT_S, headers={"Authorization": f"Bearer {self.key}"}) as client:
             for _ in range(MOST_PAGES):

@@ -125,15 +125,15 @@ def holds(text: str, wanted: str) -> bool:
     >>> holds("The anchor weighs 2,150 kg [1].", "2150 kg")
     True
     """
-    words, sought = _words(text), _words(wanted)
-    return bool(sought) and any(words[at : at + len(sought)] == sought for at in range(len(words) - len(sought) + 1))
+    words, target = _words(text), _words(wanted)
+    return bool(target) and any(words[at : at + len(target)] == target for at in range(len(words) - len(target) + 1))
 
 
 def word_f1(text: str, wanted: str) -> float:
     """The harmonic mean of the shares of words that both have, as SQuAD counts it."""
-    words, sought = Counter(_words(text)), Counter(_words(wanted))
-    both = (words & sought).total()
-    return 2 * both / (words.total() + sought.total()) if both else 0.0
+    words, target = Counter(_words(text)), Counter(_words(wanted))
+    both = (words & target).total()
+    return 2 * both / (words.total() + target.total()) if both else 0.0
 
 
 def _words(text: str) -> list[str]:

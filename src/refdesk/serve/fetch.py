@@ -2,7 +2,7 @@
 
 Only http and https. A name is resolved once, every address it has is checked, and the connection is made to the
 address that was checked, so a name that points elsewhere a moment later changes nothing. Each redirect goes through the
-same door. No proxy is used: it would resolve the name for itself.
+same checks. No proxy is used: it would resolve the name for itself.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ PREFIX = "rd_"  # so that people, and programs that look for secrets in files, k
 SECRET_BYTES = 32
 LONGEST_NAME = 80
 NOTED_EVERY_S = 60.0  # how often "last used" is written down
-_SHELF = 8  # characters of a digest
+_PREFIX = 8  # characters of a digest
 
 
 Known = Mapping[str, Sequence[tuple[str, Key]]]  # by how the digest begins: whole digests and their keys
@@ -147,7 +147,7 @@ class SqlKeys(StoredKeys):
         # Looked up by its first characters, which say nothing of use: nobody can choose a guess by its digest. All of
         # it is compared in constant time.
         known = self._current()
-        return known.get(digest[:_SHELF], ()) if digest else (found for shelf in known.values() for found in shelf)
+        return known.get(digest[:_PREFIX], ()) if digest else (found for bucket in known.values() for found in bucket)
 
     def _current(self) -> Known:
         """The keys as they are now, or became after this was called."""
@@ -159,7 +159,7 @@ class SqlKeys(StoredKeys):
         # Read after its revision, so never older than it says.
         found: dict[str, Sequence[tuple[str, Key]]] = {}
         for row in self._reader.rows(self._find):
-            found[row[0][:_SHELF]] = (*found.get(row[0][:_SHELF], ()), (row[0], _key(row)))
+            found[row[0][:_PREFIX]] = (*found.get(row[0][:_PREFIX], ()), (row[0], _key(row)))
         with self._lock:
             if revision > self._read[0]:  # or a thread that was held up would bring back a key revoked meanwhile
                 self._read = (revision, found)

@@ -25,7 +25,6 @@ from refdesk.store.records import (
     JSON_OPTIONS,
     answered,
     check_turns,
-    checked_days,
     checked_feedback,
     checked_id,
     lengths_of,
@@ -199,17 +198,12 @@ class MemoryAnswers:
         written = [row["trace"] for row in rows if row["cached"] == "no" and row["cost_usd"]]
         return Spent(sum(costs), len(costs), lengths_of(written[::-1]))
 
-    def prune(self, days: float) -> int:
-        before = (datetime.now(UTC) - timedelta(days=checked_days(days))).isoformat(timespec="milliseconds")
-        return self.drop(lambda row: row["created_at"] < before)
-
-    def drop(self, goes: Callable[[dict[str, Any]], bool]) -> int:
-        """Removes rows, and what was said of them; gives how many went."""
+    def drop(self, goes: Callable[[dict[str, Any]], bool]) -> None:
+        """Removes rows, and the feedback on them."""
         gone = [name for name, row in self._rows.items() if goes(row)]
         for name in gone:
             del self._rows[name]
         self.feedback = {key: feedback for key, feedback in self.feedback.items() if key[0] not in gone}
-        return len(gone)
 
     def analytics(
         self, days: int = 30, *, access: Access = EVERYTHING, owner: str | None = None, today: date | None = None

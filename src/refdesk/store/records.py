@@ -144,12 +144,6 @@ class SqlAnswers:
         self._background.flush()
         return analytics(self._engine, days, access=access, owner=owner, today=today)
 
-    def prune(self, days: float) -> int:
-        checked_days(days)
-        self._background.flush()
-        with changes(self._engine) as connection:
-            return _prune(connection, days)
-
     def _write(self, connection: Connection, row: dict[str, Any], answer: bytes, trace: bytes) -> None:
         """On the background writer's thread; now and then it also prunes what `answer.keep_days` lets go."""
         packed = {"answer": zlib.compress(answer or b"{}"), "trace": zlib.compress(trace)}
@@ -158,7 +152,8 @@ class SqlAnswers:
         placed = [{"answer_id": row["id"], "collection": load} for load in orjson.loads(row["collections"])]
         _INSERT_COLLECTION.run_many(connection, placed)
         if time.monotonic() - self._pruned > PRUNE_EVERY_S and (days := self._settings().keep_days):
-            _prune(connection, days)
+            before = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds")
+            connection.execute(delete(answers).where(answers.c.created_at < before))
             self._pruned = time.monotonic()
 
 
@@ -186,17 +181,6 @@ def lengths_of(traces: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], flo
         if model and role and written:
             found.setdefault((model, role), []).append(written)
     return {key: sum(lengths) / len(lengths) for key, lengths in found.items()}
-
-
-def checked_days(days: float) -> float:
-    if not 0 <= days < 100_000:
-        raise UsageError(f"answers can be kept for a number of days, not {days}")
-    return days
-
-
-def _prune(connection: Connection, days: float) -> int:
-    before = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds")
-    return connection.execute(delete(answers).where(answers.c.created_at < before)).rowcount
 
 
 # Was the answer right? What those who asked said of it; one word for each of them and answer.

@@ -461,13 +461,13 @@ def _lies_there(connection: Connection, document: Document) -> bool:
 def _portions(many: Sequence[Item], chunks_of: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
     """Each of about `most` chunks."""
     some: list[Item] = []
-    held = 0
+    size = 0
     for item in many:
         some.append(item)
-        held += 1 + chunks_of(item)
-        if held >= most:
+        size += 1 + chunks_of(item)
+        if size >= most:
             yield some
-            some, held = [], 0
+            some, size = [], 0
     if some:
         yield some
 

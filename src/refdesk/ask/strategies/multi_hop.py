@@ -72,13 +72,13 @@ def find_bridges(query: Query, hits: Sequence[Hit], library: LibraryReader) -> l
     asked = frozenset(query.terms)
     found = []
     for hit in leading:
-        held = rows.get(hit.chunk.id)
-        if held is None or not len(held):
+        vectors = rows.get(hit.chunk.id)
+        if vectors is None or not len(vectors):
             continue
         unsaid = _unsaid(query, hit, weights)
         if unsaid is None:
             continue
-        own = held.astype(np.float32) / 127.0
+        own = vectors.astype(np.float32) / 127.0
         cosines = np.vecdot(own, query.vector)
         names = _new_names(hit.chunk, asked, hit.document.language)
         nearest = sorted(range(len(own)), key=lambda place: -cosines[place])
@@ -91,11 +91,11 @@ def find_bridges(query: Query, hits: Sequence[Hit], library: LibraryReader) -> l
 
 def _unsaid(query: Query, hit: Hit, weights: Mapping[str, float]) -> list[str] | None:
     """The words of the question that a passage does not hold; None where they weigh too little to be missed."""
-    held = frozenset(terms(f"{hit.chunk.context} {hit.chunk.text}", hit.document.language or "en"))
+    stems = frozenset(terms(f"{hit.chunk.context} {hit.chunk.text}", hit.document.language or "en"))
     total = sum(weights.values()) or 1.0
-    if sum(weight for term, weight in weights.items() if term not in held) < UNSAID * total:
+    if sum(weight for term, weight in weights.items() if term not in stems) < UNSAID * total:
         return None
-    return [word for word in words(query.standalone) if not held.issuperset(query_terms(word))]
+    return [word for word in words(query.standalone) if not stems.issuperset(query_terms(word))]
 
 
 def _new_names(chunk: Chunk, asked: frozenset[str], language: str) -> list[list[str]]:
@@ -146,10 +146,10 @@ async def _led_by_model(query: Query, ports: SearchPorts, model: LLM, first: lis
     for number in range(1, MODEL_HOPS + 1):
         wanted = ""
         with ports.trace.optional("next_search", model=model.name) as stage:
-            said = NEXT_SEARCH.format(
+            message = NEXT_SEARCH.format(
                 question=query.standalone, searched="\n".join(searched), evidence=_shown(evidence)
             )
-            reply = await json_reply(model, NEXT_SEARCH_SYSTEM, said, NEXT_SEARCH_SCHEMA, MODEL_TOKENS, stage)
+            reply = await json_reply(model, NEXT_SEARCH_SYSTEM, message, NEXT_SEARCH_SCHEMA, MODEL_TOKENS, stage)
             wanted = "" if reply.get("enough") is True else str(reply.get("search") or "").strip()
         if not wanted or wanted in searched:
             break

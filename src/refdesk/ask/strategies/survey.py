@@ -169,9 +169,9 @@ async def _routed(
         elif isinstance(reply, BaseException):
             raise reply
         else:
-            said, part = reply
+            text, part = reply
             stage.usage += part.usage
-            chosen |= dict.fromkeys(named_ids(said, {summary.chunk_id for summary in batch}))
+            chosen |= dict.fromkeys(named_ids(text, {summary.chunk_id for summary in batch}))
     stage.gave(batches=len(batches), named=len(chosen))
     if failed:
         stage.gave(failed=f"{model.name} did not answer for {failed} of {len(batches)} batches")
@@ -228,8 +228,8 @@ def _line(summary: ChunkSummary) -> str:
     """`17 [Chunk 4] (Costs > Fuel) table, 212 tokens: Fuel by month (12 rows)`; the first number is its id."""
     path = _on_one_line(" > ".join(summary.heading_path))
     heading = f" ({path})" if path else ""
-    told = f"{summary.kind}, {summary.token_count} tokens: {_on_one_line(summary.summary)}"
-    return f"{summary.chunk_id} [Chunk {summary.sequence}]{heading} {told}"
+    text = f"{summary.kind}, {summary.token_count} tokens: {_on_one_line(summary.summary)}"
+    return f"{summary.chunk_id} [Chunk {summary.sequence}]{heading} {text}"
 
 
 def _on_one_line(text: str) -> str:

@@ -77,10 +77,10 @@ def eval_command(
 
 
 def _show(figures: dict[str, Any], wrong: list[Outcome]) -> None:
-    drawn = plain_table("what", "figure", right=("figure",))
+    table = plain_table("what", "figure", right=("figure",))
     for name, label in LABELS.items():
-        drawn.add_row(label, "–" if figures[name] is None else f"{figures[name]:g}")
-    out.print(drawn)
+        table.add_row(label, "–" if figures[name] is None else f"{figures[name]:g}")
+    out.print(table)
     for outcome in wrong:
         expected = " or ".join(outcome.expected.texts) or "not in the documents"
         out.print(styled(("wrong", "red"), f"  {outcome.expected.question}"))

@@ -80,7 +80,7 @@ export function bindChip(chip, mine, cites) {
   chip.addEventListener("click", () => { hideTip(); openCitation(cites, cites.indexOf(mine[0]), chip); });
   tipped(chip, () => [
     h("div.tip-name", `${mine[0].document_name}, ${place(mine[0])}`),
-    ...sameQuotes(mine).slice(0, 3).map(([cite]) => h("p.tip-quote", cite.quote ? `“${cite.quote}”` : "The page alone is cited.")),
+    ...sameQuotes(mine).slice(0, 3).map(([cite]) => h("p.tip-quote", cite.quote ? `“${cite.quote}”` : "Only the page is cited.")),
   ]);
 }
 

@@ -24,7 +24,7 @@ export async function show(main, [id, page]) {
   state.choosing = new Choosing(state.list, (work, said, change) => act(state, work, said, change), () => state.names);
   const find = h("input.field", { id: "find", type: "search", placeholder: "Search by name", label: "Search by name", oninput: () => { clearTimeout(state.timer); state.timer = setTimeout(() => { state.q = find.value.trim(); first(state); }, 150); } });
   const status = h("select.field.short", { label: "Status", onchange: () => { state.status = status.value; first(state); } },
-    options([["", "Any status"], ...["ready", "processing", "pending", "failed"].map((one) => [one, SAYS[one]])]));
+    options([["", "Any status"], ...["ready", "processing", "pending", "failed"].map((status) => [status, SAYS[status]])]));
   const add = (files) => uploading.add(files);
   const button = (text, onclick) => h("button.button", { onclick }, text);
   const view = h("div.view",
@@ -61,8 +61,8 @@ async function loadFolders(state) {
   if (place) place.textContent = `or drop them here to add them to ${placeOf(state)}`;
   try {
     const { collections } = await get("/api/collections");
-    state.names = collections.map((one) => one.name);
-    const count = collections.reduce((sum, one) => sum + one.documents, 0);
+    state.names = collections.map((collection) => collection.name);
+    const count = collections.reduce((sum, collection) => sum + collection.documents, 0);
     if (state.collection && !state.names.includes(state.collection)) collections.push({ name: state.collection, documents: 0, may_edit: true }); // new, or emptied
     const entry = ({ name, label, documents, depth = 0, mayEdit }) => h("li", { depth },
       h("button.plain.folder", { title: name || label, "aria-pressed": String(state.collection === name), onclick: () => enter(state, name) }, icon("folder"), h("span", label), h("small", number(documents))),
@@ -80,7 +80,7 @@ async function load(state, more = false) {
   try {
     const found = await get(`/api/documents?${query({ collection: state.collection, q: state.q, status: state.status, ...part })}`);
     if (mine !== state.round) return;
-    const rows = found.documents.map((one) => row(one, state));
+    const rows = found.documents.map((doc) => row(doc, state));
     if (more) state.list.append(...rows);
     else redraw(state.list, rows);
     state.choosing.keep();
@@ -103,18 +103,18 @@ function nothing(state) {
 /** "MD" and "TXT" say more than the first letters of "markdown" and "text". */
 const kindOf = ({ name, format }) => (/\.(\w{1,5})$/.exec(name)?.[1] || format || "").slice(0, 5);
 
-function row(one, state) {
-  const name = h("button.doc-name", { onclick: () => { location.hash = `#/documents/${one.id}`; } }, one.name);
-  const facts = dotted(titleOf(one), one.page_count && many(one.page_count, "page"), one.size && bytes(one.size), state.collection !== one.collection && one.collection, when(one.created_at));
+function row(doc, state) {
+  const name = h("button.doc-name", { onclick: () => { location.hash = `#/documents/${doc.id}`; } }, doc.name);
+  const facts = dotted(titleOf(doc), doc.page_count && many(doc.page_count, "page"), doc.size && bytes(doc.size), state.collection !== doc.collection && doc.collection, when(doc.created_at));
   const acts = may("editor") ? h("div.acts",
-    one.status === "failed" && !needsPassword(one.error) && iconButton("again", `Try ${one.name} again`, () => again(one, state)),
-    iconButton("pen", `Rename or move ${one.name}`, () => change(one, state)), iconButton("bin", `Delete ${one.name}`, () => remove(one, state))) : h("span");
-  return h("li.doc", { "data-id": one.id, "data-status": one.status }, may("editor") && state.choosing.box(one), h("span.doc-kind", { "aria-hidden": "true" }, kindOf(one)),
-    h("div", h("div.row", one.status === "failed" ? h("strong", one.name) : name, one.status !== "ready" && h("span.tag", { class: one.status === "failed" ? "bad" : "warn" }, SAYS[one.status])), h("p", facts), one.error && h("p.why", whyOf(one.error), " ", may("editor") && needsPassword(one.error) && h("button.link", { onclick: () => again(one, state) }, "Enter password")), (one.notes || []).map((note) => h("p", note))), acts);
+    doc.status === "failed" && !needsPassword(doc.error) && iconButton("again", `Try ${doc.name} again`, () => again(doc, state)),
+    iconButton("pen", `Rename or move ${doc.name}`, () => change(doc, state)), iconButton("bin", `Delete ${doc.name}`, () => remove(doc, state))) : h("span");
+  return h("li.doc", { "data-id": doc.id, "data-status": doc.status }, may("editor") && state.choosing.box(doc), h("span.doc-kind", { "aria-hidden": "true" }, kindOf(doc)),
+    h("div", h("div.row", doc.status === "failed" ? h("strong", doc.name) : name, doc.status !== "ready" && h("span.tag", { class: doc.status === "failed" ? "bad" : "warn" }, SAYS[doc.status])), h("p", facts), doc.error && h("p.why", whyOf(doc.error), " ", may("editor") && needsPassword(doc.error) && h("button.link", { onclick: () => again(doc, state) }, "Enter password")), (doc.notes || []).map((note) => h("p", note))), acts);
 }
 
 /** Does it to the documents that `isOne` holds for, draws the list anew and puts the focus on the row or its successor. */
-async function act(state, work, said, { id = "", isOne = (one) => one.id === id, isGone = false } = {}) {
+async function act(state, work, said, { id = "", isOne = (doc) => doc.id === id, isGone = false } = {}) {
   const at = [...state.list.children].findIndex((row) => row.dataset.id === id);
   try {
     await work;
@@ -123,35 +123,35 @@ async function act(state, work, said, { id = "", isOne = (one) => one.id === id,
   } catch (error) { tell(error); }
   await refresh(state);
   const rows = [...state.list.children];
-  const one = rows.find((row) => row.dataset.id === id) || rows[Math.min(at, rows.length - 1)];
-  if (isLost()) (one?.querySelector("button") || byId("find"))?.focus();
+  const next = rows.find((row) => row.dataset.id === id) || rows[Math.min(at, rows.length - 1)];
+  if (isLost()) (next?.querySelector("button") || byId("find"))?.focus();
 }
 
-async function again(one, state) {
-  const body = await retryWith(one.name, one.error);
-  if (body) await act(state, send("POST", `/api/documents/${one.id}/retry`, body), "Processing it again.", { id: one.id });
+async function again(doc, state) {
+  const body = await retryWith(doc.name, doc.error);
+  if (body) await act(state, send("POST", `/api/documents/${doc.id}/retry`, body), "Processing it again.", { id: doc.id });
 }
 
-async function change(one, state) {
-  const name = h("input.field", { value: one.name, required: true, maxlength: 255 });
-  const [place, places] = placeField(one.collection, state.names);
+async function change(doc, state) {
+  const name = h("input.field", { value: doc.name, required: true, maxlength: 255 });
+  const [place, places] = placeField(doc.collection, state.names);
   const found = await ask("Rename or move", h("div", h("label.stack", "Name", name), h("br"), h("label.stack", "Collection", place), places), "Save", { read: () => ({ name: name.value.trim(), collection: place.value.trim() }) });
-  const wanted = found && Object.fromEntries(Object.entries(found).filter(([key, value]) => value && value !== one[key]));
+  const wanted = found && Object.fromEntries(Object.entries(found).filter(([key, value]) => value && value !== doc[key]));
   if (!wanted || !Object.keys(wanted).length) return;
-  await act(state, send("PATCH", `/api/documents/${one.id}`, wanted), "Saved.", { id: one.id });
+  await act(state, send("PATCH", `/api/documents/${doc.id}`, wanted), "Saved.", { id: doc.id });
 }
 
-async function remove(one, state) {
-  if (!(await isSure(`Delete “${one.name}”?`, "It can no longer be searched or cited. Your original file is not affected."))) return;
-  await act(state, send("DELETE", `/api/documents/${one.id}`), "Deleted.", { id: one.id, isGone: true });
+async function remove(doc, state) {
+  if (!(await isSure(`Delete “${doc.name}”?`, "It can no longer be searched or cited. Your original file is not affected."))) return;
+  await act(state, send("DELETE", `/api/documents/${doc.id}`), "Deleted.", { id: doc.id, isGone: true });
 }
 
 async function renameFolder(name, state) {
   const wanted = await askPlace(`Rename “${name}”`, "Name or path", name, state.names, h("p", "Its documents and subcollections move too. Keys are not updated: a key for the old name does not give access to the new one."));
   if (!wanted || wanted === name) return;
-  const isThere = state.names.some((one) => within(one, wanted) && !within(one, name));
+  const isThere = state.names.some((other) => within(other, wanted) && !within(other, name));
   if (isThere && !(await isSure(`“${wanted}” already exists`, "The two collections will be merged.", "Merge"))) return;
-  await folderAct(send("PATCH", url`/api/collections/${name}`, { name: wanted }), `It is called ${wanted}.`, wanted, state, name);
+  await folderAct(send("PATCH", url`/api/collections/${name}`, { name: wanted }), `Renamed to ${wanted}.`, wanted, state, name);
 }
 
 async function removeFolder(name, amount, state) {
@@ -169,7 +169,7 @@ async function newFolder(state) {
 /** Opens the folder that is there afterwards, and puts the focus on it. */
 async function folderAct(work, said, open, state, name) {
   const moved = work.then(() => Object.assign(state, { collection: open, offset: 0 }));
-  await act(state, moved, said, { isOne: (one) => within(one.collection, name), isGone: !open });
+  await act(state, moved, said, { isOne: (doc) => within(doc.collection, name), isGone: !open });
   state.folders.querySelector("[aria-pressed=true]")?.focus();
 }
 

@@ -3,7 +3,7 @@ import { failureOf, send } from "./api.js";
 
 const wrong = document.getElementById("wrong");
 const box = document.getElementById("key");
-if (location.search === "?ended") document.getElementById("why").textContent = "Your sign-in has ended. Enter your key to go on where you were; what you had typed is kept.";
+if (location.search === "?ended") document.getElementById("why").textContent = "Your session has expired. Enter your key to continue; what you typed is kept.";
 
 document.getElementById("form").addEventListener("submit", async (event) => {
   event.preventDefault();

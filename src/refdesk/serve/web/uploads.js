@@ -19,10 +19,10 @@ export function takeDrops(view, add) {
   view.addEventListener("dragleave", (event) => over(event, false));
   view.addEventListener("drop", (event) => {
     over(event, false);
-    const items = [...event.dataTransfer.items].filter((one) => one.kind === "file");
-    const files = items.filter((one) => !one.webkitGetAsEntry()?.isDirectory);
+    const items = [...event.dataTransfer.items].filter((item) => item.kind === "file");
+    const files = items.filter((item) => !item.webkitGetAsEntry()?.isDirectory);
     if (files.length < items.length) toast("Folders cannot be dropped here. Drop the files inside them instead.");
-    add(files.map((one) => one.getAsFile()));
+    add(files.map((item) => item.getAsFile()));
   });
 }
 
@@ -61,7 +61,7 @@ export class Uploading {
       try {
         const { uploads } = await send("POST", "/api/documents", form);
         this.drop(key);
-        for (const one of uploads) if (!this.rows.has(one.id)) this.draw(one.id, one); // its events may have been quicker
+        for (const upload of uploads) if (!this.rows.has(upload.id)) this.draw(upload.id, upload); // its events may have been quicker
       } catch (error) {
         this.draw(key, { name: file.name, status: "failed", reason: failureOf(error).text });
       }
@@ -90,12 +90,12 @@ export class Uploading {
     this.ending?.abort();
   }
 
-  take(one) {
-    const before = this.rows.get(one.id)?.dataset.status;
-    if (one.status === "gone") { this.drop(one.id); this.settle(); return; }
-    if (one.status === "ready" && !before) return; // finished before this view was opened
-    if (one.status !== before || one.status === "processing") this.draw(one.id, one);
-    if (one.status !== before && before && isDone(one.status)) this.settle();
+  take(upload) {
+    const before = this.rows.get(upload.id)?.dataset.status;
+    if (upload.status === "gone") { this.drop(upload.id); this.settle(); return; }
+    if (upload.status === "ready" && !before) return; // finished before this view was opened
+    if (upload.status !== before || upload.status === "processing") this.draw(upload.id, upload);
+    if (upload.status !== before && before && isDone(upload.status)) this.settle();
   }
 
   /** The library has changed; said once when several files are ready together. */
@@ -104,20 +104,20 @@ export class Uploading {
     this.timer = setTimeout(() => this.changed(), SETTLE_MS);
   }
 
-  draw(key, one) {
-    const total = (one.pages_total || 0) + (one.chunks_total || 0);
-    const share = one.status === "ready" ? 1 : total ? ((one.pages_done || 0) + (one.chunks_done || 0)) / total : undefined;
-    const busy = !isDone(one.status);
-    const says = one.outcome === "unchanged" ? "Already here" : SAYS[one.status] || one.status;
-    const failed = one.status === "failed";
-    const row = h("li.upload", { "data-status": one.status, "data-name": one.name },
-      h("div.row", h("span", { title: one.name }, one.name), h("span.tag", { class: { ready: "good", failed: "bad" }[one.status] || "" }, says),
-        failed && one.id && !needsPassword(one.reason) && iconButton("again", `Try ${one.name} again`, () => this.retry(one)),
-        (one.id || !busy) && iconButton("close", busy ? `Cancel ${one.name}` : `Remove ${one.name} from the list`, () => this.forget(key, one))),
-      busy && h("progress", { max: 1, value: share, label: `Progress of ${one.name}` }),
-      failed && one.reason && h("p", whyOf(one.reason), " ", one.id && needsPassword(one.reason) && h("button.link", { onclick: () => this.retry(one) }, "Enter password")));
+  draw(key, upload) {
+    const total = (upload.pages_total || 0) + (upload.chunks_total || 0);
+    const share = upload.status === "ready" ? 1 : total ? ((upload.pages_done || 0) + (upload.chunks_done || 0)) / total : undefined;
+    const busy = !isDone(upload.status);
+    const says = upload.outcome === "unchanged" ? "Already here" : SAYS[upload.status] || upload.status;
+    const failed = upload.status === "failed";
+    const row = h("li.upload", { "data-status": upload.status, "data-name": upload.name },
+      h("div.row", h("span", { title: upload.name }, upload.name), h("span.tag", { class: { ready: "good", failed: "bad" }[upload.status] || "" }, says),
+        failed && upload.id && !needsPassword(upload.reason) && iconButton("again", `Try ${upload.name} again`, () => this.retry(upload)),
+        (upload.id || !busy) && iconButton("close", busy ? `Cancel ${upload.name}` : `Remove ${upload.name} from the list`, () => this.forget(key, upload))),
+      busy && h("progress", { max: 1, value: share, label: `Progress of ${upload.name}` }),
+      failed && upload.reason && h("p", whyOf(upload.reason), " ", upload.id && needsPassword(upload.reason) && h("button.link", { onclick: () => this.retry(upload) }, "Enter password")));
     this.place(key, row);
-    if (one.status === "ready") setTimeout(() => { if (this.rows.get(key) === row) this.drop(key); }, 6000);
+    if (upload.status === "ready") setTimeout(() => { if (this.rows.get(key) === row) this.drop(key); }, 6000);
   }
 
   /** Rows in the order of their status; within one status as they came. */
@@ -128,7 +128,7 @@ export class Uploading {
     else {
       old?.remove();
       const at = ORDER[row.dataset.status] ?? 2;
-      const next = [...this.rowList.children].find((one) => (ORDER[one.dataset.status] ?? 2) > at);
+      const next = [...this.rowList.children].find((other) => (ORDER[other.dataset.status] ?? 2) > at);
       this.rowList.insertBefore(row, next || null);
     }
     this.rows.set(key, row);
@@ -139,8 +139,8 @@ export class Uploading {
   /** One line over all of them, spoken when the last one is done. */
   sum() {
     const all = [...this.rows.values()].map((row) => row.dataset.status);
-    const failed = all.filter((one) => one === "failed").length;
-    const left = all.filter((one) => !isDone(one)).length;
+    const failed = all.filter((status) => status === "failed").length;
+    const left = all.filter((status) => !isDone(status)).length;
     this.most = left ? Math.max(this.most || 0, left) : 0;
     const text = [left && `${many(left, "file")} to go`, failed && `${number(failed)} failed`].filter(Boolean).join(", ");
     this.head.hidden = all.length < 2 || !text;
@@ -163,14 +163,14 @@ export class Uploading {
     this.sum();
   }
 
-  async forget(key, one) {
+  async forget(key, upload) {
     this.drop(key);
-    if (one.id) await send("DELETE", `/api/uploads/${one.id}`).catch(tell);
+    if (upload.id) await send("DELETE", `/api/uploads/${upload.id}`).catch(tell);
   }
 
-  async retry(one) {
-    const body = await retryWith(one.name, one.reason);
+  async retry(upload) {
+    const body = await retryWith(upload.name, upload.reason);
     if (!body) return;
-    try { await send("POST", `/api/uploads/${one.id}/retry`, body); } catch (error) { tell(error); }
+    try { await send("POST", `/api/uploads/${upload.id}/retry`, body); } catch (error) { tell(error); }
   }
 }

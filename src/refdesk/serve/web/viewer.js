@@ -12,15 +12,15 @@ let drawn = 0;
 /** Where there is no room beside the page it lies over it, so nothing below it can be reached. */
 const covers = matchMedia("(max-width: 1120px)");
 function cover() {
-  for (const one of [...frame.children]) if (one !== panel) one.inert = state !== null && covers.matches;
+  for (const part of [...frame.children]) if (part !== panel) part.inert = state !== null && covers.matches;
 }
 covers.addEventListener("change", cover);
 
 /** Opens at one of an answer's citations; `back` is focused when the viewer closes. */
 export function openCitation(cites, at, back) {
-  const one = cites[at];
+  const cite = cites[at];
   if (!state && covers.matches) history.pushState({ viewer: true }, ""); // so that Back shuts it
-  state = { cites, at, documentId: one.document_id, page: one.page, zoom: state?.zoom ?? 1, asText: false, back: back || state?.back };
+  state = { cites, at, documentId: cite.document_id, page: cite.page, zoom: state?.zoom ?? 1, asText: false, back: back || state?.back };
   return draw();
 }
 
@@ -39,11 +39,11 @@ export function closeViewer(focus = true) {
   panel.replaceChildren();
   frame.classList.remove("with-viewer");
   cover();
-  for (const one of document.querySelectorAll(".chip.open, .source.open")) one.classList.remove("open");
+  for (const link of document.querySelectorAll(".chip.open, .source.open")) link.classList.remove("open");
   if (!focus) return;
   if (history.state?.viewer) history.back();
   else if (location.hash.startsWith("#/documents/")) history.replaceState(null, "", "#/documents");
-  const isSame = (one) => one.cites?.some((cite) => cite.marker === cites[at]?.marker && cite.document_id === cites[at].document_id);
+  const isSame = (link) => link.cites?.some((cite) => cite.marker === cites[at]?.marker && cite.document_id === cites[at].document_id);
   const drawnAnew = () => [...document.querySelectorAll(".chip, .source")].findLast(isSame);
   (back?.isConnected ? back : drawnAnew() || byId("question"))?.focus();
 }
@@ -84,7 +84,7 @@ function rescale(step) {
   if (!ZOOMS[at]) return false;
   state.zoom = ZOOMS[at];
   const sheet = panel.querySelector(".viewer-pages");
-  const mark = [...sheet.querySelectorAll(".mark, mark")].find((one) => isSeen(one, sheet));
+  const mark = [...sheet.querySelectorAll(".mark, mark")].find((mark) => isSeen(mark, sheet));
   const was = mark?.getBoundingClientRect();
   const [across, down] = [(sheet.scrollLeft + sheet.clientWidth / 2) / sheet.scrollWidth, (sheet.scrollTop + sheet.clientHeight / 2) / sheet.scrollHeight];
   for (const leaf of panel.querySelectorAll(".leaf")) resize(leaf);
@@ -99,8 +99,8 @@ function rescale(step) {
   return true;
 }
 
-function isSeen(one, sheet) {
-  const [mine, frame] = [one.getBoundingClientRect(), sheet.getBoundingClientRect()];
+function isSeen(element, sheet) {
+  const [mine, frame] = [element.getBoundingClientRect(), sheet.getBoundingClientRect()];
   return mine.bottom > frame.top && mine.top < frame.bottom && mine.right > frame.left && mine.left < frame.right;
 }
 
@@ -128,7 +128,7 @@ async function documentOf(id) {
 
 /** Those for which `isOne` holds were changed, or are gone: shown as they are now, or no longer. */
 export function changed(isOne, isGone) {
-  const ids = [...documents.values()].filter(isOne).map((one) => one.id);
+  const ids = [...documents.values()].filter(isOne).map((doc) => doc.id);
   for (const id of ids) documents.delete(id);
   if (!state || !ids.includes(state.documentId)) return;
   if (isGone) closeViewer();
@@ -159,14 +159,14 @@ async function draw() {
   if (held) (panel.querySelector(`[aria-label="${CSS.escape(held)}"]:not(:disabled)`) || sheet).focus({ preventScroll: true });
   const leaves = await Promise.all(numbers.map((number) => leaf(known, number, cite, now, numbers.length > 1, sheet)));
   if (mine !== drawn) return;
-  (leaves.map((one) => one.querySelector(".mark, mark")).find(Boolean) || leaves[0])?.scrollIntoView({ block: leaves[0].querySelector(".mark, mark") ? "center" : "start" });
+  (leaves.map((shown) => shown.querySelector(".mark, mark")).find(Boolean) || leaves[0])?.scrollIntoView({ block: leaves[0].querySelector(".mark, mark") ? "center" : "start" });
   if (covers.matches && !panel.contains(document.activeElement)) sheet.focus(); // it lies over the rest
 }
 
 const pagesOf = (cite) => [...new Set([cite.page, ...cite.boxes.map((box) => box.page)])].sort((a, b) => a - b);
 
 function markOpen(cite) {
-  for (const one of document.querySelectorAll(".chip, .source")) one.classList.toggle("open", Boolean(one.cites?.includes(cite)));
+  for (const link of document.querySelectorAll(".chip, .source")) link.classList.toggle("open", Boolean(link.cites?.includes(cite)));
 }
 
 const closer = () => iconButton("close", "Close the viewer", () => closeViewer());
@@ -184,7 +184,7 @@ function bar(known, now) {
 function quoteBar(cite, now) {
   const count = now.cites.length;
   return h("div.viewer-cite",
-    h("blockquote", cite.quote || "The page alone is cited."),
+    h("blockquote", cite.quote || "Only the page is cited."),
     h("div.row",
       h("span.quiet.small", `Citation ${now.at + 1} of ${count}`),
       iconButton("left", "Previous citation", () => go(-1), { disabled: now.at === 0 }),
@@ -207,51 +207,51 @@ const hasImage = (known) => known.has_page_images && known.page_count > 0;
 
 async function leaf(known, number, cite, now, several, sheet) {
   const image = hasImage(known) && !now.asText;
-  const one = h("article.leaf", { class: image ? "waiting" : "text", label: `Page ${number}`, "data-page": number });
-  resize(one);
+  const element = h("article.leaf", { class: image ? "waiting" : "text", label: `Page ${number}`, "data-page": number });
+  resize(element);
   if (several) sheet.append(h("p.leaf-name", `Page ${number}`));
-  sheet.append(one);
-  if (image) await picture(one, known, number, cite);
-  else await words(one, known, number, cite);
-  return one;
+  sheet.append(element);
+  if (image) await picture(element, known, number, cite);
+  else await words(element, known, number, cite);
+  return element;
 }
 
-function picture(one, known, number, cite) {
+function picture(element, known, number, cite) {
   return new Promise((resolve) => {
-    const width = sharpness(one);
+    const width = sharpness(element);
     const img = h("img", { "data-width": width, alt: `Page ${number} of ${known.name}`, onload: () => {
-      if (!one.matches(".waiting")) return; // only sharper than before
-      one.classList.remove("waiting");
-      for (const box of cite?.boxes || []) if (box.page === number) one.append(mark(box));
+      if (!element.matches(".waiting")) return; // only sharper than before
+      element.classList.remove("waiting");
+      for (const box of cite?.boxes || []) if (box.page === number) element.append(mark(box));
       resolve();
     }, onerror: () => {
       img.remove();
-      one.className = "leaf text";
-      words(one, known, number, cite).then(resolve);
+      element.className = "leaf text";
+      words(element, known, number, cite).then(resolve);
     } });
     img.src = url`/api/documents/${known.id}/pages/${number}/image?width=${width}&format=webp`;
-    one.append(img);
+    element.append(img);
   });
 }
 
 /** Half a line of air left and right makes a marked line look marked by hand; the box itself stays covered. */
 function mark(box) {
-  const one = h("div.mark");
+  const element = h("div.mark");
   const set = { left: box.x - 0.3, top: box.y - 0.15, width: box.width + 0.6, height: box.height + 0.3 };
-  for (const [name, value] of Object.entries(set)) one.style[name] = `${value}%`;
-  return one;
+  for (const [name, value] of Object.entries(set)) element.style[name] = `${value}%`;
+  return element;
 }
 
-async function words(one, known, number, cite) {
-  one.append(bones(5));
+async function words(element, known, number, cite) {
+  element.append(bones(5));
   try {
     const page = await get(url`/api/documents/${known.id}/pages/${number}/text`);
     const characters = Array.from(page.text); // positions count characters, not UTF-16 units
     const [from, to] = rangeOn(page, characters.length, cite);
     const cut = (start, end) => characters.slice(start, end).join("");
-    one.replaceChildren(...(to > from ? [cut(0, from), h("mark", cut(from, to)), cut(to)] : [page.text || "This page has no text."]));
+    element.replaceChildren(...(to > from ? [cut(0, from), h("mark", cut(from, to)), cut(to)] : [page.text || "This page has no text."]));
   } catch (error) {
-    one.replaceChildren(failureState(error));
+    element.replaceChildren(failureState(error));
   }
 }
 
