@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -106,13 +109,12 @@ def test_the_image_is_built_in_stages_and_runs_as_nobody() -> None:
 
 def test_the_image_names_extras_that_there_are() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    named = re.search(r'"\.\[([a-z0-9,]+)\]"', (DEPLOY / "Dockerfile").read_text(encoding="utf-8"))
-    assert named is not None and {"redis", "s3"} <= set(named[1].split(","))
-    assert set(named[1].split(",")) <= {*extras}
+    named = re.findall(r"\bEXTRAS=([a-z0-9,]+)$", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"), re.M)
+    assert len(named) == 2 and all({"postgres", "redis", "s3"} <= set(one.split(",")) <= {*extras} for one in named)
 
 
 def test_hadolint_has_nothing_to_say() -> None:
-    program = shutil.which("hadolint")
+    program = shutil.which("hadolint", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
     if program is None:
         pytest.skip("hadolint is not installed")
     done = subprocess.run([program, DEPLOY / "Dockerfile"], capture_output=True, text=True)
@@ -137,6 +139,14 @@ def test_compose_has_two_of_each_and_all_that_they_need() -> None:
         for volume in one.get("volumes", []):
             source = volume.partition(":")[0]
             assert source in compose()["volumes"] or (DEPLOY / source).exists(), volume
+
+
+def test_compose_fits_its_specification() -> None:
+    compose_spec = pytest.importorskip("compose_spec")
+    example = (DEPLOY / "compose.env.example").read_text(encoding="utf-8")
+    given = dict(line.split("=", 1) for line in example.splitlines() if not line.startswith("#"))
+    text = re.sub(r"\$\{([A-Z0-9_]+)[^}]*\}", lambda found: given[found[1]], json.dumps(compose()))
+    assert set(compose_spec.PyCompose.from_json(text).service_names()) == compose()["services"].keys()
 
 
 def test_compose_itself_accepts_it() -> None:

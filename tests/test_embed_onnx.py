@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -196,6 +197,14 @@ def test_importing_constructing_and_counting_do_not_load_the_model() -> None:
         "one.count_tokens(['a']); assert not {'tokenizers', 'onnxruntime'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
+
+
+def test_the_runtime_writes_no_id_of_the_machine_and_reports_nothing(tmp_path: Path) -> None:
+    """onnxruntime would do both from 1.31 on."""
+    code = "from refdesk.providers.shipped import OnnxEmbedder; OnnxEmbedder().embed_query('x')"
+    home = {"HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S, env=home)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize(

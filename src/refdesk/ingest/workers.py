@@ -29,6 +29,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from refdesk import errors
 from refdesk.config import SHIPPED_EMBEDDER, Config, hash_bytes
@@ -215,7 +216,7 @@ def _reader(wanted: Any) -> Read:
     if origin in (Union, types.UnionType):
         (one,) = [_reader(part) for part in inner if part is not type(None)]
         return lambda value, parts: None if value is None else one(value, parts)
-    if origin is np.ndarray:
+    if origin in (np.ndarray, NDArray):  # the second from numpy 2.5 on, where NDArray is a name for the first
         return _array
     if isinstance(origin, type) and issubclass(origin, Mapping):
         read = _reader(inner[1])

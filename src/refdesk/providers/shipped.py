@@ -28,6 +28,10 @@ from refdesk.ports import Embedded
 from refdesk.text import terms
 from refdesk.types import Chunk, FoundSpan, Reading, Sentence
 
+# From 1.31 on, onnxruntime writes an id of the machine into the home folder and reports its use to its maker, also when
+# the OCR loads it. It asks this variable when it is loaded.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 # --- the tokenizer: WordPiece, the same for all of them ---------------------------------------------------------------
 # Plain Python: words come again and again, so most are looked up. On ASCII text it takes a third of the time of the
 # `tokenizers` library, elsewhere as much, and it does not bring that library's download client (34 MB) along. A test
