@@ -75,7 +75,7 @@ def _with_figures(rng: random.Random) -> Iterator[tuple[str, Chunk]]:
     """Sentences of 8 to 45 words that state a figure, with the chunk they stand in."""
     with Refdesk(CACHE / "examples") as desk:
         desk.add(ROOT / "examples" / "documents", sync=True)
-        for _, chunk, _ in list(desk.parts.documents.all_chunks()):
+        for _, chunk in list(desk.parts.documents.all_chunks()):
             own = [" ".join(chunk.text[one.start : one.end].split()) for one in chunk.sentences]
             usable = [one for one in own if _is_usable(one) and one in chunk.text]
             if usable:

@@ -81,7 +81,8 @@ class Run:
         if self.given.data:
             packed = json.dumps(pack(self.given.data, SEED), ensure_ascii=False).encode()
             (self.work / "learn.json.xz").write_bytes(lzma.compress(packed, preset=2))
-            (self.work / "found.json.xz").write_bytes(self.given.found.read_bytes())
+            if self.given.found:
+                (self.work / "found.json.xz").write_bytes(self.given.found.read_bytes())
             pack_weights(self.given.minilm, self.work / "student.npz")
             pack_weights(self.given.mpnet, self.work / "teacher.npz")
 
@@ -132,16 +133,20 @@ class Run:
         return found
 
     def measure(self, model: Reader, name: str, depth: int = 20) -> None:
-        found = self.found()
-        for kept in found.values():
-            for row in kept["questions"]:
-                row["hits"] = row["hits"][:depth]
-        said = readings(model.to(self.device), found, self.tokenizer, self.device)
-        (self.work / f"{name}.said.json.xz").write_bytes(lzma.compress(json.dumps(said).encode(), preset=1))
+        model = model.to(self.device)
         plans = self.prepared().plans
         logits = planned(model, plans, self.tokenizer, self.device)
         (self.work / f"{name}.plans.json").write_text(json.dumps(logits))
-        log(f"{name}\n{shown(figures(found, said) | plan_figures(plans, logits))}")
+        table = plan_figures(plans, logits)
+        if (self.work / "found.json.xz").exists():
+            found = self.found()
+            for kept in found.values():
+                for row in kept["questions"]:
+                    row["hits"] = row["hits"][:depth]
+            said = readings(model, found, self.tokenizer, self.device)
+            (self.work / f"{name}.said.json.xz").write_bytes(lzma.compress(json.dumps(said).encode(), preset=1))
+            table = figures(found, said) | table
+        log(f"{name}\n{shown(table)}")
 
     def teacher(self) -> None:
         self.teach("teacher", self.prepared().sources, self.given.teacher_steps)
@@ -259,7 +264,7 @@ def _letters(text: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of the development data")
-    parser.add_argument("--found", type=Path, help="what training.found wrote")
+    parser.add_argument("--found", type=Path, help="what training.found wrote; without it reading is not measured")
     parser.add_argument("--minilm", type=Path, help="model.safetensors of all-MiniLM-L6-v2")
     parser.add_argument("--mpnet", type=Path, help="model.safetensors of all-mpnet-base-v2")
     parser.add_argument("--work", type=Path, required=True)

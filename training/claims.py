@@ -1,23 +1,30 @@
-"""Claims with evidence: the sets that people judged, and claims made from texts and from answered questions.
+"""Claims with evidence: the sets that people judged, those written for this purpose, and those made from texts.
 
-A claim that was made is true as the text says it, or false because a name, a number, the answer of another question or
+`written_claims.jsonl` has claims about stretches of texts that may be learned from, two that follow from each and two
+that do not; it names the stretches and does not hold them. A claim that was made is true as the text says it, or false because a name, a number, the answer of another question or
 a "not" was put in. The sets that measure see the evidence as the product chooses it (`evidence`); where a set is
 learned from, the sentences that people named as proof are among it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from refdesk.text import sentences
 
 EVIDENCE = 160  # words of evidence a claim is read with
 LEARNED_CLAIMS = ("fool_me_twice", "wice", "contract_nli")
+WRITTEN = Path(__file__).parent / "written_claims.jsonl"
+WIDENED = 0.35  # of the written claims are read with more of the text around their stretch
+NEARBY = 1200  # characters on each side that may be read with it
+HELD = 12  # each so many-th text with written claims measures
 
 Row = dict[str, Any]
 
@@ -102,6 +109,56 @@ def learned_claims(dice: random.Random) -> dict[str, list[Row]]:
             claim = data["labels"][name]["hypothesis"]
             add("contract_nli", claim, texts, mark["spans"], mark["choice"] == "Entailment")
     return found
+
+
+# --- written for this purpose ----------------------------------------------------------------------------------------
+
+
+def texts_written_about(data: Path) -> dict[str, dict[str, str]]:
+    """By source and key, the texts that claims were written about, with single spaces."""
+    found: dict[str, dict[str, str]] = {}
+
+    def lines(path: str) -> list[Row]:
+        return [json.loads(line) for line in (data / path).read_text(encoding="utf-8").splitlines()]
+
+    squad = json.loads((data / "retrieval/squad_dev11/dev-v1.1.json").read_text(encoding="utf-8"))["data"][:24]
+    texts = {
+        "squad": [part["context"] for article in squad for part in article["paragraphs"]],
+        "hotpot": [row["text"] for row in lines("retrieval/hotpot500/corpus.jsonl")],
+        "covidqa": [row["context"] for row in lines("train/covidqa.jsonl")],
+        "medquad": [row["passage"] for row in lines("train/medquad.jsonl")],
+        "policyqa": [row["context"] for row in lines("train/policyqa.jsonl")],
+        "govt": [row["text"] for row in lines("retrieval/mtrag_govt/corpus.jsonl")],
+    }
+    for source, own in texts.items():
+        spaced = (" ".join(text.split()) for text in own)
+        found[source] = {text_key(text): text for text in spaced}
+    return found
+
+
+def text_key(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def written_claims(data: Path, dice: random.Random) -> tuple[list[Row], list[Row]]:
+    """Each claim with its stretch as evidence, now and then with what stands around it; apart, those of each twelfth
+    text, which measure.
+    """
+    texts = texts_written_about(data)
+    learned: list[Row] = []
+    held: list[Row] = []
+    for number, line in enumerate(WRITTEN.read_text(encoding="utf-8").splitlines()):
+        row = json.loads(line)
+        text, (start, end) = texts[row["source"]][row["text"]], row["range"]
+        begin = text.rfind(". ", 0, max(0, start - NEARBY)) + 2 if start > NEARBY else 0
+        near = text[begin : end + NEARBY]
+        for label in (True, False):
+            for claim in row["yes" if label else "no"]:
+                is_wide = dice.random() < WIDENED
+                stretch = around(near, start - begin, end - begin - 1, dice) if is_wide else text[start:end]
+                kept = held if number % HELD == 0 else learned
+                kept.append({"claim": claim, "evidence": stretch, "title": row["title"], "label": label})
+    return learned, held
 
 
 # --- made without people ---------------------------------------------------------------------------------------------

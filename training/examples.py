@@ -32,8 +32,12 @@ SHARES = {
     "squad": 0.27, "qamr": 0.2, "cloze": 0.12, "policyqa": 0.06, "covidqa": 0.05, "medquad": 0.05, "hotpot": 0.05,
     "musique": 0.02, "mtrag_cloud": 0.025, "mtrag_govt": 0.025, "tatqa": 0.05, "wiki_tables": 0.05, "inverse": 0.03,
 }  # fmt: skip
-JUDGED = {"plans_wiki": 0.09, "plans_tatqa": 0.035, "made": 0.035, "asked_squad": 0.035, "asked_qamr": 0.035}
+JUDGED = {
+    "plans_wiki": 0.09, "plans_tatqa": 0.035, "made": 0.035, "asked_squad": 0.035, "asked_qamr": 0.035,
+    "written": 0.1,
+}  # fmt: skip
 LABELLED = {"fool_me_twice": 0.25, "wice": 0.15, "contract_nli": 0.2}  # claims that people judged, where learned
+WRITTEN_LAST = 0.5  # share of the written claims where those are learned too
 READING, PLANS, CLAIMS = range(3)  # what a group is for
 ANSWERING = ("medquad", "mtrag_cloud", "mtrag_govt")  # a relevant passage answers, though nobody marked where
 
@@ -351,7 +355,10 @@ class Batches(torch.utils.data.Dataset[Any]):
 
     def __init__(self, sources: Sequence[Prepared | Drawn], groups: int, count: int, seed: int) -> None:
         self._sources = {one.name: one for one in sources}
-        self._shares = {name: share for name, share in (SHARES | JUDGED | LABELLED).items() if name in self._sources}
+        shares = SHARES | JUDGED | LABELLED
+        if LABELLED.keys() & self._sources.keys():
+            shares["written"] = WRITTEN_LAST
+        self._shares = {name: share for name, share in shares.items() if name in self._sources}
         self._groups, self._count, self._seed = groups, count, seed
 
     def __len__(self) -> int:

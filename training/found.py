@@ -36,7 +36,7 @@ def found(name: str, most: int) -> dict[str, Any]:
     asked = []
     with library(name) as desk:
         for row in questions(name, most, keep):
-            vector = desk.embedder.embed_query(row["text"])
+            vector = desk.parts.embedder.embed_query(row["text"])
             depth = DEEP if articles else DEPTH
             hits = desk.search_vector(row["text"], lambda _, v=vector: v, depth, "hybrid", Scope(), desk.settings)
             best = {hit.document.name: hit for hit in reversed(hits)}  # a passage of several chunks by its best one

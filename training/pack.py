@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from refdesk.text import sentences
-from training.claims import asked_claims, claims, learned_claims, made_claims, things
+from training.claims import asked_claims, claims, learned_claims, made_claims, things, written_claims
 
 ARTICLES = 24  # of squad_dev11, in file order; the others measure
 ROWS = 12  # of a table in one passage
@@ -282,11 +282,13 @@ def pack(data: Path, seed: int = 7) -> Row:
     sources["cloze"] = cloze(read + dry, 40_000, dice)
     sources["inverse"] = inverse(read + dry, 8_000, dice)
     packed = {name: source.packed() for name, source in sources.items()}
+    written, held = written_claims(data, random.Random(seed))
     return {
         "sources": packed,
-        "claims": claims(),
+        "claims": claims() | {"written": held},
         "learned_claims": {
             **learned_claims(dice),
+            "written": written,
             "made": made_claims(read, 12_000, dice),
             "asked_squad": asked_claims(packed["squad"], 12_000, dice),
             "asked_qamr": asked_claims(packed["qamr"], 20_000, dice),
