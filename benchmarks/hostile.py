@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from benchmarks.common import Figure, write
 from benchmarks.verification import chunks
 from refdesk.answer import Context, Passage, Query
-from refdesk.ask.attest import Attested, attest
+from refdesk.ask.attest import Attested, Proofs, attest
 from refdesk.ask.markers import MarkerStream
 from refdesk.types import Chunk, Document, Hit
 
@@ -254,7 +254,7 @@ def figures(outputs: int = OUTPUTS) -> list[Figure]:
     for _ in range(outputs):
         text = output(rng)
         content, order = read(text, held, rng)
-        attested = attest(query, content, order, held, vectors, _vector)
+        attested = attest(query, content, order, Proofs(held, vectors, _vector))
         wrong = fabricated(attested, held)
         count += len(wrong)
         markers += len(attested.citations)

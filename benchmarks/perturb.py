@@ -14,7 +14,7 @@ from benchmarks.common import CACHE, DATA, ROOT, Figure, read_jsonl
 from benchmarks.verification import chunks, embedder
 from refdesk import Refdesk
 from refdesk.answer import Context, Passage, Query
-from refdesk.ask.attest import attest
+from refdesk.ask.attest import Proofs, attest
 from refdesk.ask.figures import Quantity, agrees, figures
 from refdesk.text import sentences
 from refdesk.types import Chunk, Document, Hit
@@ -115,7 +115,7 @@ def _checker(chunk: Chunk) -> Callable[[str], str]:
     query = Query("", "", None, ())
 
     def check(claim: str) -> str:
-        found = attest(query, f"{claim} [1]", (1,), context, vectors, embedder().embed_query)
+        found = attest(query, f"{claim} [1]", (1,), Proofs(context, vectors, embedder().embed_query))
         return (
             found.claims[0].verdict
             if len(found.claims) == 1

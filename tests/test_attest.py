@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from context_samples import chunk, context, passage, query, texts, vectors_of
 from refdesk import Refdesk
 from refdesk.answer import Claim, Context, Passage
-from refdesk.ask.attest import Attested, attest, origin_of
+from refdesk.ask.attest import Attested, Proofs, attest, origin_of
 from refdesk.providers.shipped import OnnxEmbedder
 from refdesk.types import Box, Chunk, Sentence, Span
 
@@ -35,7 +35,7 @@ def embed() -> Embed:
 def harbour(embed: Embed) -> Callable[[str], Attested]:
     held = texts(HANDBOOK, TIDES)
     vectors = vectors_of(held, embed)
-    return lambda content: attest(query(), content, (1, 2), held, vectors, embed)
+    return lambda content: attest(query(), content, (1, 2), Proofs(held, vectors, embed))
 
 
 def only(found: Attested) -> Claim:
@@ -134,7 +134,7 @@ def test_a_marker_that_no_claim_carries_has_a_citation_too(harbour: Callable[[st
 def test_a_passage_without_words_is_cited_whole(embed: Embed) -> None:
     box = Box(4, 10, 10, 50, 40)
     figure = Chunk("d1", 1, "figure", "", (), (4,), [Span(0, 0, 0, 4, box)], [], 0, id=1)
-    found = attest(query(), "The buoy is yellow [1].", (1,), context(passage(1, figure)), {}, embed)
+    found = attest(query(), "The buoy is yellow [1].", (1,), Proofs(context(passage(1, figure)), {}, embed))
     assert only(found).verdict == "unsupported"
     assert [(one.marker, one.page, one.boxes, one.located) for one in found.citations] == [(1, 4, (box,), True)]
 
@@ -159,7 +159,7 @@ def test_a_sentence_over_a_page_break_keeps_both_boxes(embed: Embed) -> None:
     spans = [Span(0, 30, 100, 1, boxes[0]), Span(30, len(text), 140, 2, boxes[1])]
     broken = Chunk("d1", 1, "text", text, (), (1, 2), spans, [Sentence(0, len(text), 1, boxes)], 12, id=1)
     held = context(passage(1, broken))
-    (citation,) = attest(query(), f"{text} [1]", (1,), held, {}, embed).citations
+    (citation,) = attest(query(), f"{text} [1]", (1,), Proofs(held, {}, embed)).citations
     assert (citation.boxes, citation.page, citation.located) == (boxes, 1, True)
     assert citation.origin == (100, 140 + len(text) - 30)
 
@@ -167,7 +167,7 @@ def test_a_sentence_over_a_page_break_keeps_both_boxes(embed: Embed) -> None:
 def test_without_pages_the_range_in_the_text_locates(embed: Embed) -> None:
     text = "The gate closes at ten. Visitors report at the gate."
     held = context(passage(1, chunk(text, paged=False, origin=50), name="gate.md"))
-    (citation,) = attest(query(), "Visitors report at the gate. [1]", (1,), held, {}, embed).citations
+    (citation,) = attest(query(), "Visitors report at the gate. [1]", (1,), Proofs(held, {}, embed)).citations
     assert (citation.boxes, citation.located, citation.origin) == ((), True, (50 + 24, 50 + len(text)))
 
 
@@ -178,7 +178,9 @@ def test_origin_is_unknown_where_no_span_holds_the_sentence() -> None:
 def test_a_table_row_is_read_under_its_header(embed: Embed) -> None:
     table = chunk("Item | Weight in kg\nAnchor | 350\nChain | 1,200", kind="table")
     held = context(passage(1, table, title="Moorings"))
-    found = attest(query(), "The weight of the anchor is 350 kg [1].", (1,), held, vectors_of(held, embed), embed)
+    found = attest(
+        query(), "The weight of the anchor is 350 kg [1].", (1,), Proofs(held, vectors_of(held, embed), embed)
+    )
     assert (only(found).verdict, found.citations[0].quote) == ("supported", "Anchor | 350")
 
 
@@ -188,8 +190,12 @@ def test_the_row_with_the_figures_of_the_claim_is_taken(embed: Embed) -> None:
     )
     held = context(passage(1, table))
     vectors = vectors_of(held, embed)
-    right = attest(query(), "The meter CM-2 in tank 3 takes 8 days, at a price of 735 [1].", (1,), held, vectors, embed)
-    wrong = attest(query(), "The meter CM-2 in tank 3 takes 8 days, at a price of 790 [1].", (1,), held, vectors, embed)
+    right = attest(
+        query(), "The meter CM-2 in tank 3 takes 8 days, at a price of 735 [1].", (1,), Proofs(held, vectors, embed)
+    )
+    wrong = attest(
+        query(), "The meter CM-2 in tank 3 takes 8 days, at a price of 790 [1].", (1,), Proofs(held, vectors, embed)
+    )
     assert (only(right).verdict, right.citations[0].quote) == ("supported", "CM-2, tank 3 | 8 | 735")
     assert only(wrong).verdict != "supported"
 
@@ -200,7 +206,7 @@ def test_two_sentences_support_together(embed: Embed) -> None:
     )
     found = attest(
         query(), "The ferry Margit leaves Lodin Point at noon and reaches Cuxhaven four hours later [1].",
-        (1,), held, vectors_of(held, embed), embed,
+        (1,), Proofs(held, vectors_of(held, embed), embed),
     )  # fmt: skip
     assert only(found).verdict == "supported"
     assert [one.quote[:9] for one in found.citations] == ["The ferry", "It reache"]
@@ -209,7 +215,10 @@ def test_two_sentences_support_together(embed: Embed) -> None:
 def test_vectors_that_are_missing_are_made_up_for(embed: Embed) -> None:
     """A neighbour that was joined to a hit may come without stored vectors."""
     held = texts(HANDBOOK)
-    assert only(attest(query(), "There are 9 pilots in the harbour [1].", (1,), held, {}, embed)).verdict == "supported"
+    assert (
+        only(attest(query(), "There are 9 pilots in the harbour [1].", (1,), Proofs(held, {}, embed))).verdict
+        == "supported"
+    )
 
 
 # on a real library
@@ -229,7 +238,7 @@ def test_extractive_answers_are_proved_at_once(examples: Refdesk) -> None:
         own = [one.chunks[0].text[s.start : s.end] for s in one.chunks[0].sentences]
         quoted.append(f"{max(own, key=len)} [{place}]")
     content = "\n\n".join(quoted)
-    found = attest(query(), content, (1, 2, 3), held, vectors, examples.parts.embedder.embed_query)
+    found = attest(query(), content, (1, 2, 3), Proofs(held, vectors, examples.parts.embedder.embed_query))
     assert {claim.verdict for claim in found.claims} == {"supported"}
     assert {one.marker for one in found.citations} == {1, 2, 3}
     assert all(one.located for one in found.citations)

@@ -13,7 +13,7 @@ import pytest
 from context_samples import chunk, context, passage, query, texts, vectors_of
 from edge_samples import TEXTS, Named, Says, embed, freeze
 from refdesk.answer import Claim, Context, Plan, Verdict
-from refdesk.ask.attest import attest, origin_of, remove_unsupported
+from refdesk.ask.attest import Proofs, attest, origin_of, remove_unsupported
 from refdesk.ask.figures import figures
 from refdesk.ask.markers import is_refusal, statements
 from refdesk.ask.support import (
@@ -254,7 +254,7 @@ def test_attested_answers(stored: str) -> None:
     found = []
     for content in TEXTS["answers"]:
         for order in ((1, 2, 3, 4), (4, 3, 2, 1), (2, 1)):
-            made = attest(query("Which gauge hums?"), content, order, held, vectors, embed)
+            made = attest(query("Which gauge hums?"), content, order, Proofs(held, vectors, embed))
             claims = [[one.verdict, one.score, one.note, one.markers, one.citations] for one in made.claims]
             shown = [*(one.score for one in made.claims), *(one.support_score for one in made.citations)]
             assert all(score == round(score, 4) for score in shown)
@@ -318,7 +318,7 @@ async def settle(
     asked: Any, plan: Plan, made: Any, held: Any, vectors: Any, embed: Any, models: Any, trace: Trace
 ) -> Any:
     checked = await check(asked, plan, made, held, models, trace)
-    return await correct(asked, plan, checked, held, vectors, embed, models, trace)
+    return await correct(asked, plan, checked, Proofs(held, vectors, embed), models, trace)
 
 
 @pytest.mark.parametrize("reconcile", [True, False])
@@ -335,7 +335,7 @@ def test_what_stands_after_the_checks(reconcile: bool, written: str) -> None:
     ]
     found = []
     for content in contents:
-        made = attest(query(), content, (1, 2), held, vectors, embed)
+        made = attest(query(), content, (1, 2), Proofs(held, vectors, embed))
         for verdict in ("supported", "partly", "contradicted", "nonsense"):
             answers = said(*([verdict] * len(made.claims))) if verdict != "nonsense" else "I do not know"  # type: ignore[list-item]
             models = Named(verifier=Says(answers), reconciler=Says(written))
@@ -355,11 +355,13 @@ def test_what_stands_after_the_checks(reconcile: bool, written: str) -> None:
 
 def test_answers_that_were_cut_off() -> None:
     held = shelf()
-    made = attest(query(), "The harbour has nine pilots [1]. It hums [2]. The harbour has", (1, 2), held, {}, embed)
+    made = attest(
+        query(), "The harbour has nine pilots [1]. It hums [2]. The harbour has", (1, 2), Proofs(held, {}, embed)
+    )
     found = [[one.verdict, one.note] for one in with_fragment(made).claims]
     assert [one.verdict for one in made.claims[:-1]] == [one for one, _ in found[:-1]]
     assert found[-1] == ["unsupported", "the model was cut off here"]
-    whole = attest(query(), "The harbour has nine pilots [1].", (1,), held, {}, embed)
+    whole = attest(query(), "The harbour has nine pilots [1].", (1,), Proofs(held, {}, embed))
     assert with_fragment(whole) == whole
 
 

@@ -64,6 +64,9 @@ class BrokenReader:
     def read(self, question: str, chunk: Chunk) -> Reading:
         raise ModelError("the file is damaged")
 
+    def judge_claim(self, claim: str, evidence: str, title: str) -> float:
+        raise ModelError("the file is damaged")
+
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:

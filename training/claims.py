@@ -1,9 +1,10 @@
 """Claims with evidence: the sets that people judged, those written for this purpose, and those made from texts.
 
-`written_claims.jsonl` has claims about stretches of texts that may be learned from, two that follow from each and two
-that do not; it names the stretches and does not hold them. A claim that was made is true as the text says it, or false because a name, a number, the answer of another question or
-a "not" was put in. The sets that measure see the evidence as the product chooses it (`evidence`); where a set is
-learned from, the sentences that people named as proof are among it.
+`written_claims.jsonl` has claims about stretches of texts that may be learned from; it names the stretches and does not
+hold them. Of those that follow from a stretch half keep its words and half do not, and so of those that do not follow:
+words alone tell nothing. A claim that was made is true as the text says it, or false because a name, a number, the
+answer of another question or a "not" was put in. The sets that measure see the evidence as the product chooses it
+(`ask/support.py`); where a set is learned from, the sentences that people named as proof are among it.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ import hashlib
 import json
 import random
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from refdesk.ask.support import EVIDENCE, evidence
 from refdesk.text import sentences
 
-EVIDENCE = 160  # words of evidence a claim is read with
 LEARNED_CLAIMS = ("fool_me_twice", "wice", "contract_nli")
 WRITTEN = Path(__file__).parent / "written_claims.jsonl"
 WIDENED = 0.35  # of the written claims are read with more of the text around their stretch
@@ -44,23 +44,6 @@ _DENIED = re.compile(r"\b(?:is|was|are|were|has|had|can|could|will|would|should|
 def things(text: str) -> list[tuple[str, int, int]]:
     """(kind, start, end) of the names, numbers and dates of a sentence; its first word is none."""
     return [(str(m.lastgroup), m.start(), m.end()) for m in _THING.finditer(text) if m.start() and len(m.group()) < 60]
-
-
-def evidence(claim: str, texts: Sequence[str], most: int = EVIDENCE, proofs: Iterable[int] = ()) -> str:
-    """The sentences that share most with the claim, in their order, up to so many words; `proofs` before all others."""
-    wanted = set(re.findall(r"\w+", claim.lower()))
-    bags = [set(re.findall(r"\w+", text.lower())) for text in texts]
-    often = Counter(word for bag in bags for word in bag)
-    worth = [sum(1 / often[word] ** 0.5 for word in wanted & bag) for bag in bags]
-    first = set(proofs)
-    chosen, words = set(), 0
-    for place in sorted(range(len(texts)), key=lambda one: (one not in first, -worth[one])):
-        size = len(texts[place].split())
-        if words and words + size > most:
-            continue
-        chosen.add(place)
-        words += size
-    return " ".join(" ".join(texts[place].split()) for place in sorted(chosen))
 
 
 def claims() -> dict[str, list[Row]]:
@@ -147,13 +130,15 @@ def written_claims(data: Path, dice: random.Random) -> tuple[list[Row], list[Row
     texts = texts_written_about(data)
     learned: list[Row] = []
     held: list[Row] = []
-    for number, line in enumerate(WRITTEN.read_text(encoding="utf-8").splitlines()):
-        row = json.loads(line)
+    rows = [json.loads(line) for line in WRITTEN.read_text(encoding="utf-8").splitlines()]
+    for number, row in enumerate(rows):
         text, (start, end) = texts[row["source"]][row["text"]], row["range"]
         begin = text.rfind(". ", 0, max(0, start - NEARBY)) + 2 if start > NEARBY else 0
         near = text[begin : end + NEARBY]
-        for label in (True, False):
-            for claim in row["yes" if label else "no"]:
+        strange = dice.choice([other for other in dice.choices(rows, k=20) if other["text"] != row["text"]])
+        judged = {True: row["yes"], False: [*row["no"], dice.choice(strange["yes"])]}  # one is of another text
+        for label, written in judged.items():
+            for claim in written:
                 is_wide = dice.random() < WIDENED
                 stretch = around(near, start - begin, end - begin - 1, dice) if is_wide else text[start:end]
                 kept = held if number % HELD == 0 else learned

@@ -21,6 +21,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader
 
 from training.examples import CLOSING, GROUP, OPENING, SHARES, Ids, Prepared, as_ids, encode, group, in_parts, padded
+from training.learn import Course
 from training.model import RELEVANT, Reader
 from training.reading import read
 
@@ -130,34 +131,32 @@ def inner(mask: Tensor) -> Tensor:
     return found
 
 
-def learn_projection(
-    encoder: Reader,
-    teacher: Reader,
-    sources: Sequence[Prepared],
-    device: str,
-    *,
-    steps: int,
-    rate: float,
-    anchor: float,
-    seed: int,
-    workers: int,
-    groups: int = 64,
-) -> Projection:
-    """`anchor`: how strongly it is held to where it began."""
-    torch.manual_seed(seed)
+@torch.no_grad()
+def start(encoder: Reader, sources: Sequence[Prepared], device: str, seed: int) -> Projection:
     sample = [passage.ids for one in sources for passage in random.Random(seed).sample(one.passages, 200)]
     ids, mask = (part.to(device) for part in padded([marked(row) for row in sample]))
-    states = torch.cat([token_states(encoder, *some)[inner(some[1]) > 0.5] for some in zip(ids.split(64), mask.split(64))])
-    model = Projection(components(states)).to(device)
+    parts = zip(ids.split(64), mask.split(64), strict=True)
+    rows = torch.cat([token_states(encoder, *part)[inner(part[1]) > 0.5] for part in parts])
+    return Projection(components(rows)).to(device)
+
+
+def learn_projection(
+    encoder: Reader, teacher: Reader, sources: Sequence[Prepared], device: str, course: Course, anchor: float
+) -> Projection:
+    """`anchor`: how strongly it is held to where it began."""
+    torch.manual_seed(course.seed)
+    model = start(encoder, sources, device, course.seed)
     first = {name: value.detach().clone() for name, value in model.named_parameters()}
-    optimiser = torch.optim.Adam(model.parameters(), rate)
-    batches = LateBatches(sources, groups, steps, seed)
-    loader = DataLoader(batches, batch_size=None, num_workers=workers, prefetch_factor=4 if workers else None)
+    optimiser = torch.optim.Adam(model.parameters(), course.rate)
+    batches = LateBatches(sources, course.groups, course.steps, course.seed)
+    loader = DataLoader(
+        batches, batch_size=None, num_workers=course.workers, prefetch_factor=4 if course.workers else None
+    )
     begin = time.monotonic()
     for step, batch in enumerate(loader):
-        passed = step / steps
+        passed = step / course.steps
         for one in optimiser.param_groups:
-            one["lr"] = rate * min(1.0, passed / 0.05, (1 - passed) / 0.95)
+            one["lr"] = course.rate * min(1.0, passed / 0.05, (1 - passed) / 0.95)
         taught = torch.zeros(len(batch["texts"]), device=device)
         with torch.no_grad():
             for part in batch["parts"]:
@@ -184,7 +183,7 @@ def learn_projection(
     return model
 
 
-# --- what it gives -----------------------------------------------------------------------------------------------------
+# --- what it gives ---------------------------------------------------------------------------------------------------
 
 
 def gain(relevant: Sequence[str], ranked: Sequence[str]) -> float:
@@ -222,7 +221,9 @@ def late_scores(
             is_text = torch.tensor([len(text) for text in texts], device=device)[:, None] > torch.arange(
                 whole.shape[1], device=device
             )
-            scores[name].append(met(model(states), weight, whole[None], is_text[None].float(), SHARPNESS)[0].cpu().numpy())
+            scores[name].append(
+                met(model(states), weight, whole[None], is_text[None].float(), SHARPNESS)[0].cpu().numpy()
+            )
     return asked, scores
 
 

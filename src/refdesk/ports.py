@@ -143,6 +143,9 @@ class Reranker(Protocol):
     ) -> list[Hit]: ...
 
 
+LEARNED_LANGUAGES = frozenset({"en", ""})  # that a reader has learned; "" is not known
+
+
 class Reader(Protocol):
     """Reads a question and one chunk together."""
 
@@ -154,6 +157,9 @@ class Reader(Protocol):
 
     def judge_plans(self, question: str, stated: Sequence[str]) -> list[float]:
         """How well each of these plans over tables, said in words, answers; logits. Empty where it cannot tell."""
+
+    def judge_claim(self, claim: str, evidence: str, title: str) -> float | None:
+        """Whether the evidence, from a page of this title, supports the claim; a logit. None where it cannot tell."""
 
     def name_vectors(self, names: Sequence[str]) -> NDArray[np.float32] | None:
         """A vector of length 1 for each; names that mean the same lie near one another. None where it cannot tell."""
@@ -175,6 +181,9 @@ class NoReader:
 
     def judge_plans(self, question: str, stated: Sequence[str]) -> list[float]:
         return []
+
+    def judge_claim(self, claim: str, evidence: str, title: str) -> None:
+        """It cannot tell."""
 
     def name_vectors(self, names: Sequence[str]) -> None:
         """It cannot tell."""

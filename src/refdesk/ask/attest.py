@@ -25,7 +25,17 @@ from refdesk.ask.citations import code_ranges, outside_code
 from refdesk.ask.draft import PlacedQuote
 from refdesk.ask.markers import MARKER, MARKERS, ClaimText, statements
 from refdesk.ask.model_figures import NumberCheck, Tables, check_numbers
-from refdesk.ask.support import Judged, SourceSentence, cosines, is_negated, judge_claim, read_claim, support
+from refdesk.ask.support import (
+    Judged,
+    SourceSentence,
+    cosines,
+    evidence,
+    is_negated,
+    judge_claim,
+    read_claim,
+    support,
+)
+from refdesk.ports import LEARNED_LANGUAGES
 from refdesk.text import fold, terms
 from refdesk.types import Chunk, Range
 
@@ -51,10 +61,21 @@ def remove_unsupported(content: str, claims: Sequence[Claim], verdicts: Sequence
 
 
 Embed = Callable[[str], NDArray[np.float32]]
+JudgeClaim = Callable[[str, str, str], float | None]  # (claim, evidence, title) -> logit; None where it cannot tell
 PAGED = ("pdf", "image", "png", "jpg", "jpeg", "tiff")  # a quote of these is found by its boxes or not at all
 _QUOTED_SHARE = 0.6  # a claim that is this much of a sentence, word for word, quotes it
 _DRESS = re.compile(r"[*_`|\"'\\\\\[\]⟨⟩]+")  # also what makes a quoted bracket no marker
 _SPACED_STOP = re.compile(r"(?<!\s)\s+([.,;:!?])")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proofs:
+    """What claims are checked against and what compares them: passages, vectors of their sentences, two models."""
+
+    context: Context
+    vectors: Mapping[int, NDArray[np.int8]]
+    embed: Embed
+    judge: JudgeClaim = lambda claim, evidence, title: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,26 +102,18 @@ class Settled:
     usage: Usage
 
 
-def attest(
-    query: Query,
-    content: str,
-    order: Sequence[int],
-    context: Context,
-    sentence_vectors: Mapping[int, NDArray[np.int8]],
-    embed: Embed,
-    tables: Tables | None = None,
-) -> Attested:
+def attest(query: Query, content: str, order: Sequence[int], proofs: Proofs, tables: Tables | None = None) -> Attested:
     """Every claim of the content with its verdict, and the citations of all markers in it; marker i + 1 is order[i].
 
     A sentence without a marker, or with that of a passage that does not prove it, gets the marker of the one that does.
     """
-    embed = cache(embed)  # a sentence that gets a marker is looked at twice
+    proofs = replace(proofs, embed=cache(proofs.embed), judge=cache(proofs.judge))  # some sentences are looked at twice
     content = _owned_markers(content, len(order))
-    sheet = Sheet(context, order, sentence_vectors, embed, tables or {})
+    sheet = Sheet(proofs, order, tables or {})
     found = [(statement, _judge(statement, sheet)) for statement in statements(content)]
-    if proofs := {claim: judged.lines[0][0] for claim, judged in found if _lacks_marker(claim, judged, sheet)}:
-        content, order = with_markers(content, order, proofs)
-        sheet = Sheet(context, order, sentence_vectors, embed, tables or {})
+    if owners := {claim: judged.lines[0][0] for claim, judged in found if _lacks_marker(claim, judged, sheet)}:
+        content, order = with_markers(content, order, owners)
+        sheet = Sheet(proofs, order, tables or {})
         found = [(statement, _judge(statement, sheet)) for statement in statements(content)]
     claims = []
     for statement, judged in found:
@@ -161,12 +174,10 @@ def attest_quotes(
     content: str,
     quotes: Sequence[PlacedQuote],
     order: Sequence[int],
-    context: Context,
-    sentence_vectors: Mapping[int, NDArray[np.int8]],
-    embed: Embed,
+    proofs: Proofs,
 ) -> Attested:
     """The claims of an answer that is quoted: each is the sentence that it cites, so there is nothing to look for."""
-    sheet = Sheet(context, order, sentence_vectors, embed)
+    sheet = Sheet(proofs, order)
     claims = []
     for quote, start, end, marker in quotes:
         chunks = sheet.passages[quote.passage].chunks
@@ -195,20 +206,13 @@ def _without_unknown(text: str, known: int) -> str:
 class Sheet:
     """The passages of one answer, read as far as its claims ask for, and the citations made of them so far."""
 
-    def __init__(
-        self,
-        context: Context,
-        order: Sequence[int],
-        vectors: Mapping[int, NDArray[np.int8]],
-        embed: Embed,
-        tables: Tables | None = None,
-    ) -> None:
+    def __init__(self, proofs: Proofs, order: Sequence[int], tables: Tables | None = None) -> None:
         self.order = tuple(order)
         self._tables = tables or {}
-        self.passages = {passage.number: passage for passage in context.passages}
+        self.passages = {passage.number: passage for passage in proofs.context.passages}
         self.citations: list[Citation] = []
         self._places: dict[tuple[int, int, int, int], int] = {}
-        self._vectors, self._embed = vectors, embed
+        self._vectors, self._embed, self.judge = proofs.vectors, proofs.embed, proofs.judge
         self._stems: dict[tuple[int, int], list[frozenset[str]]] = {}
 
     def cited(self, markers: Sequence[int]) -> list[int]:
@@ -372,7 +376,11 @@ def _against(
     claim = replace(
         claim, figures=tuple(figure for figure in claim.figures if (figure.start, figure.end) not in proved)
     )
-    found = support(claim, sheet.lines(passages, vector), sheet.surroundings(passages), language)
+    lines = sheet.lines(passages, vector)
+    found = support(claim, lines, sheet.surroundings(passages), language)
+    if language in LEARNED_LANGUAGES:
+        read = evidence(text, [line.text for line in lines])
+        found = found.judged(sheet.judge(text, read, sheet.passages[passages[0]].document.title))
     return judge_claim(found)
 
 

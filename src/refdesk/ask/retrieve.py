@@ -28,7 +28,7 @@ from refdesk.ask.strategies.survey import router_of
 from refdesk.ask.wording import NUMBER, SentenceWords, has_question_word, read, unfit_units
 from refdesk.document_names import as_called, match_names
 from refdesk.library import EngineHits, LibraryReader, SearchPorts, convex, fuse, reciprocal_rank
-from refdesk.ports import Embedder, Models, NoModels, NoReader, Reader, Reranker
+from refdesk.ports import LEARNED_LANGUAGES, Embedder, Models, NoModels, NoReader, Reader, Reranker
 from refdesk.settings import Settings
 from refdesk.summaries import ChunkSummary
 from refdesk.text import idf, query_terms
@@ -556,7 +556,6 @@ LAST = 3.0  # `answered` of a passage from which on no further one is read
 STATED = 4.0  # logit of the answer itself; in 98 of 100 sure passages that answer (squad_dev11, squad2_disfl) above 4.8
 UNREAD = -2.0  # what counts as `relevant` of a passage that was not read
 SCALE = 20.0  # of the score among the logits; a plateau from 10 to 30
-LANGUAGES = frozenset({"en", ""})  # that it has learned to read; "" is not known
 
 
 def read_hits(
@@ -566,7 +565,7 @@ def read_hits(
     found: dict[int, Reading] = {}
     tokens = 0
     for hit in hits:
-        if hit.document.language not in LANGUAGES:
+        if hit.document.language not in LEARNED_LANGUAGES:
             continue
         if (reading := reader.read(question, as_called(question, hit))) is None:
             continue

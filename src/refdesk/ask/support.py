@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 from calendar import day_name
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, get_args
@@ -25,6 +26,7 @@ from refdesk.text import STOP_WORDS, fold, terms, word_set
 # Which words of a sentence carry its meaning? Words, the stems of content words, names.
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[,.;:!?]")
+_LETTERS = re.compile(r"\w+")
 _NAME = re.compile(r"(?<![\w’'])[A-Z][\w’'&.-]*\w")
 
 
@@ -330,6 +332,29 @@ class Support:
     clashes: tuple[str, ...]  # figures, negations and opposites that contradict
     gaps: tuple[str, ...]  # what the sources do not name
 
+    def judged(self, logit: float | None) -> Support:
+        """With what a judge says of claim and evidence; as it is where there is none."""
+        return self if logit is None or not self.lines else replace(self, features={**self.features, JUDGED: logit})
+
+
+EVIDENCE = 160  # words of the source that a judge reads with a claim; it has learned from so many
+
+
+def evidence(claim: str, texts: Sequence[str], most: int = EVIDENCE, proofs: Iterable[int] = ()) -> str:
+    """The sentences that share most with the claim, in their order, up to so many words; `proofs` before all others."""
+    wanted = set(_LETTERS.findall(claim.lower()))
+    bags = [set(_LETTERS.findall(text.lower())) for text in texts]
+    often = Counter(word for bag in bags for word in bag)
+    worth = [sum(1 / often[word] ** 0.5 for word in wanted & bag) for bag in bags]
+    first = set(proofs)
+    chosen, size = set(), 0
+    for place in sorted(range(len(texts)), key=lambda place: (place not in first, -worth[place])):
+        own = len(texts[place].split())
+        if not size or size + own <= most:
+            chosen.add(place)
+            size += own
+    return " ".join(" ".join(texts[place].split()) for place in sorted(chosen))
+
 
 def read_claim(text: str, language: str = "en") -> ClaimWords:
     stated = figures(text)
@@ -478,12 +503,14 @@ def cosines(vector: NDArray[np.float32], rows: NDArray[np.int8]) -> NDArray[np.f
 # What is said of a claim, given what was found for it? The fitted model and the rules that overrule it.
 
 FEATURES = ("coverage", "cosine", "names", "figures", "negation", "opposites", "personal", "length")
+JUDGED = "judged"  # the logit of a judge that has read claim and evidence, where there is one
 # Fitted by `python -m benchmarks.claims --fit` on one half of nine sets of labelled claims, each set and each label
 # weighing the same; figures in docs/evals.md. Above .5 is supported.
 COEFFICIENTS = {
     "intercept": -1.741, "coverage": 1.755, "cosine": 2.63, "names": -0.318, "figures": -0.209, "negation": -0.933,
     "opposites": -0.588, "personal": -2.093, "length": -0.154,
 }  # fmt: skip
+WITH_JUDGE = COEFFICIENTS | {JUDGED: 0.5}
 SUPPORTED, PARTLY = 0.5, 0.3
 _SAME_MATTER, _SAME_MEANING = 0.5, 0.6  # words or cosine from which a clash is about the same thing
 
@@ -503,7 +530,7 @@ def judge_claim(found: Support) -> Judged:
     lines = tuple((line.passage, line.chunk, line.sentence) for line in found.lines)
     if not found.lines:
         return Judged("unsupported", 0.0, "the passage has no sentences", ())
-    score = probability(found.features, COEFFICIENTS)
+    score = probability(found.features, WITH_JUDGE if JUDGED in found.features else COEFFICIENTS)
     verdict, note = _verdict(found, score)
     return Judged(verdict, _most(verdict, score), note, lines)
 
@@ -528,7 +555,8 @@ def _verdict(found: Support, score: float) -> tuple[Verdict, str]:
 
 
 def probability(features: Mapping[str, float], coefficients: Mapping[str, float]) -> float:
-    total = coefficients["intercept"] + sum(coefficients[name] * features[name] for name in FEATURES)
+    """The intercept is the coefficient that has no feature."""
+    total = sum(weight * features.get(name, 1.0) for name, weight in coefficients.items())
     return 1 / (1 + math.exp(-total))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from refdesk.answer import Claim, Event, Plan, Query, Retrieved, Turn
-from refdesk.ask.attest import Attested, attest, remove_unsupported
+from refdesk.ask.attest import Attested, Proofs, attest, remove_unsupported
 from refdesk.ask.draft import Draft
 from refdesk.ask.figures import agrees
 from refdesk.ask.generate import gave_up, generate, quote_instead, refuses, written_into
@@ -66,7 +66,7 @@ async def voted(
     settings: Settings,
     trace: Trace,
     doubt: str,
-    proofs: tuple[Any, ...],
+    proofs: Proofs,
     most_characters: int | None = None,
 ) -> AsyncGenerator[Event, None]:
     """Brings the draft to what the drafts agree on, and says so to the reader where that is another text."""
@@ -97,7 +97,7 @@ async def vote(
     budget: Budget,
     settings: Settings,
     trace: Trace,
-    proofs: tuple[Any, ...],
+    proofs: Proofs,
     most_characters: int | None = None,
 ) -> Vote:
     """Has the other drafts written and says what stays; their cost is added to the first draft's."""
@@ -136,13 +136,12 @@ def _counted(
     query: Query,
     drafts: Sequence[Draft],
     count: int,
-    proofs: tuple[Any, ...],
+    proofs: Proofs,
     model: str,
     has_first: bool,
 ) -> Vote:
-    context, vectors, embed = proofs
-    attested = [attest(query, written.content, written.order, context, vectors, embed) for written in drafts]
-    groups = align([checked.claims for checked in attested], embed)
+    attested = [attest(query, written.content, written.order, proofs) for written in drafts]
+    groups = align([checked.claims for checked in attested], proofs.embed)
     kept = [group for group in groups if is_kept(group)]
     if not kept:
         return Vote("", NOTHING.format(count=count, model=model), count)

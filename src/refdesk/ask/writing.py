@@ -8,7 +8,7 @@ passages; its text is a draft like any other, and goes through the markers and t
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -37,7 +37,17 @@ from refdesk.answer import (
 )
 from refdesk.answer import Turn as Message
 from refdesk.ask.assemble import assemble, joined_later, previews, said_of_short, with_neighbours, with_whole_tables
-from refdesk.ask.attest import CONTRADICTED, REFUTED, Attested, Settled, attest, attest_quotes, remove_unsupported
+from refdesk.ask.attest import (
+    CONTRADICTED,
+    REFUTED,
+    Attested,
+    JudgeClaim,
+    Proofs,
+    Settled,
+    attest,
+    attest_quotes,
+    remove_unsupported,
+)
 from refdesk.ask.citations import render
 from refdesk.ask.draft import Draft, drafted
 from refdesk.ask.extract import extract
@@ -52,7 +62,7 @@ from refdesk.ask.table_answer import TablesRead, likelier_answer
 from refdesk.ask.wording import wanted
 from refdesk.errors import RefdeskError
 from refdesk.library import LibraryReader
-from refdesk.ports import LLM, Models, Request
+from refdesk.ports import LLM, Models, Reader, Request
 from refdesk.prompts import RECONCILE, RECONCILE_SYSTEM, VERIFY, VERIFY_SCHEMA, VERIFY_SYSTEM
 from refdesk.trace import Trace, in_thread, run
 
@@ -100,7 +110,8 @@ async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace:
                 yield event
         stage.gave(**draft.sizes)
 
-    proofs = (context, retrieved.sentence_vectors, desk.embedder.embed_query)
+    judge = claim_judge(desk.reader, trace)
+    proofs = Proofs(context, retrieved.sentence_vectors, desk.embedder.embed_query, judge)
     if plan.drafts > 1 and not draft.quotes:
         yield Thinking("vote", f"Comparing {plan.drafts} drafts")
         voted: Any = import_module("refdesk.ask.voting").voted
@@ -117,7 +128,7 @@ async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace:
         checked = await check(query, plan, attested, context, models, trace)
         if checked.needs_correction(plan):
             yield Thinking("reconcile", "Resolving disputes")
-        settled = await correct(query, plan, checked, *proofs, models, trace, cells)
+        settled = await correct(query, plan, checked, proofs, models, trace, cells)
         stage.gave(status=settled.verification.status)
     if vision is not None:
         settled = replace(settled, attested=vision.seen(settled.attested, draft.context, desk))
@@ -133,12 +144,29 @@ async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace:
     yield Done(await keeper.keep(answer, query))
 
 
+def claim_judge(reader: Reader, trace: Trace) -> JudgeClaim:
+    """What the reader says of claims; once it has failed, they are checked without it, and the trace says so."""
+    failed: list[str] = []
+
+    def judged(claim: str, evidence: str, title: str) -> float | None:
+        if failed:
+            return None
+        try:
+            return reader.judge_claim(claim, evidence, title)
+        except RefdeskError as error:
+            failed.append(type(error).__name__)
+            trace.skip("judge_claims", f"it failed: {failed[0]}")
+            return None
+
+    return judged
+
+
 async def _attested(
-    query: Query, draft: Draft, proofs: tuple[Any, ...], library: LibraryReader, trace: Trace
+    query: Query, draft: Draft, proofs: Proofs, library: LibraryReader, trace: Trace
 ) -> tuple[Attested, Tables]:
     """What is quoted needs no check; of what a model wrote, as much as can be checked in reasonable time."""
     if draft.quotes:
-        quoted = (draft.content, draft.quotes, draft.order, *proofs)
+        quoted = (draft.content, draft.quotes, draft.order, proofs)
         return await run(trace, "attest", attest_quotes, *quoted, is_quick=True), {}
     if len(content := await in_thread(checkable, draft.content)) < len(draft.content):
         draft.notes.append(LEFT_OUT)
@@ -147,7 +175,7 @@ async def _attested(
         with trace.optional("cells", passages=len(draft.order)) as stage:
             tables = await in_thread(cited_tables, draft.context, draft.order, library)
             stage.gave(tables=len({table.id for found in tables.values() for table in found}))
-    attested = await run(trace, "attest", attest, query, content, draft.order, *proofs, tables)
+    attested = await run(trace, "attest", attest, query, content, draft.order, proofs, tables)
     return with_fragment(attested) if draft.is_cut else attested, tables
 
 
@@ -156,7 +184,7 @@ async def _checked(
     plan: Plan,
     budget: Budget,
     draft: Draft,
-    proofs: tuple[Any, ...],
+    proofs: Proofs,
     retrieved: Retrieved,
     desk: AskPorts,
     doubt: str,
@@ -167,11 +195,10 @@ async def _checked(
     if budget.tier != "tiny" or draft.quotes or not attested.claims:
         return plan, attested, tables, []
     small: Any = import_module("refdesk.ask.small_models")
-    context, vectors, embed = proofs
-    quotes = await in_thread(extract, query, context, retrieved, desk.settings)
+    quotes = await in_thread(extract, query, proofs.context, retrieved, desk.settings)
     if text := small.kept(attested):
-        both = drafted(small.with_quotes(text, quotes), context)
-        asked = (query, both.content, both.order, context, vectors, embed, tables)
+        both = drafted(small.with_quotes(text, quotes), proofs.context)
+        asked = (query, both.content, both.order, proofs, tables)
         return replace(plan, reconcile=True), await in_thread(attest, *asked), tables, []
     # What it says in words that nothing proves may still be what the reader's sentences say.
     if doubt and small.agree(query.standalone, draft.content, quotes):
@@ -370,9 +397,7 @@ async def correct(
     query: Query,
     plan: Plan,
     checked: Checked,
-    context: Context,
-    vectors: Mapping[int, Any],
-    embed: Callable[[str], Any],
+    proofs: Proofs,
     models: Models,
     trace: Trace,
     tables: Tables | None = None,
@@ -385,30 +410,23 @@ async def correct(
     text = numbered_by_passage(remove_unsupported(attested.content, attested.claims), attested.order)
     if plan.ask_reconciler and (reconciler := models.role("reconciler")) is not None:
         with trace.optional("reconcile", notes=len(verification.notes)) as stage:
-            written, cost = await reconcile(query, attested.content, verification, context, reconciler, trace)
+            written, cost = await reconcile(query, attested.content, verification, proofs.context, reconciler, trace)
             spent += cost
             text = written if written.strip() else text
             stage.gave(characters=len(text))
-    again = await _read_again(text, query, context, vectors, embed, tables)
+    again = await _read_again(text, query, proofs, tables)
     if any(claim.verdict in CONTRADICTED for claim in again.claims):  # a reconciler may be wrong too
         text = numbered_by_passage(remove_unsupported(again.content, again.claims, CONTRADICTED), again.order)
-        again = await _read_again(text, query, context, vectors, embed, tables)
+        again = await _read_again(text, query, proofs, tables)
     if review is not None:
         again = replace(again, claims=kept_verdicts(again.claims, attested.claims))
     status = verification.status if verification.status == "failed" else "reconciled"
     return Settled(again, replace(verification, status=status), spent)
 
 
-async def _read_again(
-    text: str,
-    query: Query,
-    context: Context,
-    vectors: Mapping[int, Any],
-    embed: Callable[[str], Any],
-    tables: Tables | None,
-) -> Attested:
-    draft = drafted(text, context)
-    return await in_thread(attest, query, draft.content, draft.order, context, vectors, embed, tables)
+async def _read_again(text: str, query: Query, proofs: Proofs, tables: Tables | None) -> Attested:
+    draft = drafted(text, proofs.context)
+    return await in_thread(attest, query, draft.content, draft.order, proofs, tables)
 
 
 def _together(reviewed: Verification, claims: Sequence[Claim]) -> Verification:

@@ -388,6 +388,9 @@ class OnnxReader:
     def judge_plans(self, question: str, stated: Sequence[str]) -> list[float]:
         return self._judge.plans(question, stated)
 
+    def judge_claim(self, claim: str, evidence: str, title: str) -> float:
+        return self._judge.claim(claim, evidence, title).supported
+
     def name_vectors(self, names: Sequence[str]) -> Floats:
         learned = _learned_names(self._assets)
         return name_vectors([learned.spelled(name) for name in names], learned.words)
