@@ -4,7 +4,9 @@
     python -m benchmarks.claims --fit      prints the coefficients for ask/verdict.py
 
 The shipped coefficients are fitted on one half of the sets (by source text); "held" is the other half. "Left out" fits
-on the other sets alone and judges the whole set, which is what a set never seen would get.
+on the other sets alone and judges the whole set, which is what a set never seen would get. The shipped judge has
+learned from three of the sets, so of these `results/left_out_claims.json` tells what judges say that have not, in the
+order of the cases; the stage `claims` of `training` writes it.
 """
 
 from __future__ import annotations
@@ -12,23 +14,27 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from benchmarks.common import Figure, write
 from benchmarks.perturb import perturbed
-from benchmarks.verification import SETS, Case, Vectors, cases, chunks, pairs
+from benchmarks.verification import SETS, Case, Vectors, cases, chunks, judge, pairs
 from refdesk.answer import Verdict
 from refdesk.ask.markers import statements
 from refdesk.ask.support import (
-    COEFFICIENTS,
     FEATURES,
+    JUDGED,
     SUPPORTED,
+    WITH_JUDGE,
     SourceSentence,
     Support,
     content_stems,
     cosines,
+    evidence,
     judge_claim,
     probability,
     read_claim,
@@ -38,7 +44,9 @@ from refdesk.text import terms
 from refdesk.types import Chunk
 
 Coefficients = Mapping[str, float]
+WITH = (*FEATURES, JUDGED)
 LEFT_OUT = 0.72
+WITHOUT = Path(__file__).parent / "results" / "left_out_claims.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,7 @@ class Row:
 
     case: Case
     found: Support
+    unseen: float  # what a judge says that has not learned from the set
     overlap: float  # share of the claim's words in the best sentence
     cosine: float
 
@@ -71,36 +80,50 @@ def rows_of(name: str) -> list[Row]:
     vectors, found = Vectors(name), cases(name)
     vectors.prepare(found)
     rows = []
-    for case in found:
+    unseen = without(name)
+    for place, case in enumerate(found):
         own = lines(case.chunks, vectors.chunks, vectors.embed(case.claim))
         stems = content_stems(case.claim)
         overlap = max(sum(stem in line.stems for stem in stems) / max(1, len(stems)) for line in own)
         best = max(line.cosine for line in own)
-        rows.append(Row(case, support(read_claim(case.claim), own, case.title), overlap, best))
+        found_support = support(read_claim(case.claim), own, case.title)
+        logit = judge().judge_claim(case.claim, evidence(case.claim, [line.text for line in own]), case.title)
+        rows.append(Row(case, found_support.judged(logit), unseen[place] if unseen else logit, overlap, best))
     vectors.save()
     return rows
+
+
+def without(name: str) -> list[float]:
+    """Of a set that the judge has learned from, what one says that has not."""
+    known: dict[str, list[float]] = orjson.loads(WITHOUT.read_bytes())
+    return known.get(name, [])
 
 
 # --- fitting ----------------------------------------------------------------------------------------------------------
 
 
-def fit(groups: Sequence[Sequence[Row]], strength: float = 1.0) -> dict[str, float]:
+def fit(groups: Sequence[Sequence[Row]], names: Sequence[str], strength: float = 1.0) -> dict[str, float]:
     """Logistic regression; every set and within it every label weighs the same."""
     parts, labels, weights = [], [], []
     for rows in groups:
         label = np.array([row.case.is_supported for row in rows], float)
         share = label.mean()
-        parts.append(np.array([[1.0, *(row.found.features[name] for name in FEATURES)] for row in rows]))
+        parts.append(np.array([[1.0, *(features(row)[name] for name in names)] for row in rows]))
         labels.append(label)
         weights.append(np.where(label > 0, 0.5 / share, 0.5 / (1 - share)) / len(rows) * 300)
     x, y, weight = np.vstack(parts), np.concatenate(labels), np.concatenate(weights)
-    ridge = np.diag([1e-6, *([strength] * len(FEATURES))])
+    ridge = np.diag([1e-6, *([strength] * len(names))])
     found = np.zeros(x.shape[1])
     for _ in range(50):
         p = 1 / (1 + np.exp(-x @ found))
         slope = x.T @ (weight * (p - y)) + ridge @ found
         found -= np.linalg.solve(x.T @ (x * (weight * p * (1 - p))[:, None]) + ridge, slope)
-    return {name: round(float(value), 3) for name, value in zip(("intercept", *FEATURES), found, strict=True)}
+    return {name: round(float(value), 3) for name, value in zip(("intercept", *names), found, strict=True)}
+
+
+def features(row: Row) -> dict[str, float]:
+    """What coefficients are fitted on: the judge has not learned from the set."""
+    return {**row.found.features, JUDGED: row.unseen}
 
 
 def balanced(rows: Sequence[Row], scores: Sequence[float], threshold: float) -> float:
@@ -118,7 +141,7 @@ def best_threshold(groups: Sequence[Sequence[Row]], feature: str) -> float:
 
 
 def model_scores(rows: Sequence[Row], coefficients: Coefficients) -> list[float]:
-    return [probability(row.found.features, coefficients) for row in rows]
+    return [probability(features(row), coefficients) for row in rows]
 
 
 # --- figures ----------------------------------------------------------------------------------------------------------
@@ -130,11 +153,12 @@ def set_figures(table: Mapping[str, Sequence[Row]]) -> list[Figure]:
     found, means = [], []
     for name, rows in table.items():
         held = [row for row in rows if row.case.held]
-        others = fit([other for key, other in table.items() if key != name])
+        elsewhere = [other for key, other in table.items() if key != name]
         scores = (
             balanced(held, [float(row.verdict == "supported") for row in held], 0.5),
-            balanced(held, model_scores(held, COEFFICIENTS), SUPPORTED),
-            balanced(rows, model_scores(rows, others), SUPPORTED),
+            balanced(held, model_scores(held, WITH_JUDGE), SUPPORTED),
+            balanced(rows, model_scores(rows, fit(elsewhere, WITH)), SUPPORTED),
+            balanced(rows, model_scores(rows, fit(elsewhere, FEATURES)), SUPPORTED),
             *(balanced(held, [getattr(row, base) for row in held], thresholds[base]) for base in thresholds),
         )
         means.append(scores)
@@ -147,7 +171,7 @@ def set_figures(table: Mapping[str, Sequence[Row]]) -> list[Figure]:
 
 
 def _shown(scores: Sequence[float]) -> str:
-    names = ("verdict", "score", "left out", "overlap", "cosine")
+    names = ("verdict", "score", "left out", "left out, no judge", "overlap", "cosine")
     return " · ".join(f"{name} {score:.3f}" for name, score in zip(names, scores, strict=True))
 
 
@@ -156,9 +180,9 @@ def preference() -> Figure:
     vectors = Vectors("ragchecker")
     right: dict[bool, list[bool]] = {True: [], False: []}
     for reference, first, second, is_second in pairs():
-        evidence = tuple(chunks([line for line in reference.replace("\n", " ").split(". ") if line]))
-        vectors.prepare([Case("ragchecker", "", evidence, True, True)])
-        shares = [response_score(text, evidence, vectors) for text in (first, second)]
+        sources = tuple(chunks([line for line in reference.replace("\n", " ").split(". ") if line]))
+        vectors.prepare([Case("ragchecker", "", sources, True, True)])
+        shares = [response_score(text, sources, vectors) for text in (first, second)]
         right[is_second].append((shares[1] > shares[0]) == is_second)
     vectors.save()
     score = float(np.mean([np.mean(right[True]), np.mean(right[False])]))
@@ -167,11 +191,13 @@ def preference() -> Figure:
     )
 
 
-def response_score(text: str, evidence: Sequence[Chunk], vectors: Vectors) -> float:
+def response_score(text: str, sources: Sequence[Chunk], vectors: Vectors) -> float:
     scores = []
     for one in statements(text)[:12]:
-        own = lines(evidence, vectors.chunks, vectors.embed(one.text))
-        scores.append(judge_claim(support(read_claim(one.text), own)).score)
+        own = lines(sources, vectors.chunks, vectors.embed(one.text))
+        found = support(read_claim(one.text), own)
+        logit = judge().judge_claim(one.text, evidence(one.text, [line.text for line in own]), "")
+        scores.append(judge_claim(found.judged(logit)).score)
     return float(np.mean(scores)) if scores else 0.0
 
 
@@ -186,7 +212,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.fit:
         table = {name: rows_of(name) for name in SETS}
-        print(fit([[row for row in rows if not row.case.held] for rows in table.values()]))
+        halves = [[row for row in rows if not row.case.held] for rows in table.values()]
+        print("COEFFICIENTS", fit(halves, FEATURES))
+        print("WITH_JUDGE", fit(halves, WITH))
         return
     write("claims", "Check of claims without a model that writes", figures())
 

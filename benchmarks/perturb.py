@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from benchmarks.common import CACHE, DATA, ROOT, Figure, read_jsonl
-from benchmarks.verification import chunks, embedder
+from benchmarks.verification import chunks, embedder, judge
 from refdesk import Refdesk
 from refdesk.answer import Context, Passage, Query
 from refdesk.ask.attest import Proofs, attest
@@ -115,7 +115,9 @@ def _checker(chunk: Chunk) -> Callable[[str], str]:
     query = Query("", "", None, ())
 
     def check(claim: str) -> str:
-        found = attest(query, f"{claim} [1]", (1,), Proofs(context, vectors, embedder().embed_query))
+        found = attest(
+            query, f"{claim} [1]", (1,), Proofs(context, vectors, embedder().embed_query, judge().judge_claim)
+        )
         return (
             found.claims[0].verdict
             if len(found.claims) == 1

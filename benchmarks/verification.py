@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import CACHE, DATA, read_jsonl
-from refdesk.providers.shipped import OnnxEmbedder
+from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
 from refdesk.text import sentences
 from refdesk.types import Chunk, Sentence, Span
 
@@ -174,6 +174,11 @@ def chunks(texts: Sequence[str]) -> Iterator[Chunk]:
 
 
 # --- vectors ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def judge() -> OnnxReader:
+    return OnnxReader()
 
 
 @cache

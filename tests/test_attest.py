@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,11 @@ from context_samples import chunk, context, passage, query, texts, vectors_of
 from refdesk import Refdesk
 from refdesk.answer import Claim, Context, Passage
 from refdesk.ask.attest import Attested, Proofs, attest, origin_of
-from refdesk.providers.shipped import OnnxEmbedder
+from refdesk.ask.writing import claim_judge
+from refdesk.errors import ModelError
+from refdesk.ports import NoReader
+from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
+from refdesk.trace import Trace
 from refdesk.types import Box, Chunk, Sentence, Span
 
 Embed = Callable[[str], NDArray[np.float32]]
@@ -31,11 +36,11 @@ def embed() -> Embed:
     return OnnxEmbedder(threads=1).embed_query
 
 
-@pytest.fixture(scope="module")
-def harbour(embed: Embed) -> Callable[[str], Attested]:
+@pytest.fixture(scope="module", params=(NoReader(), OnnxReader()), ids=("words", "judge"))
+def harbour(embed: Embed, request: pytest.FixtureRequest) -> Callable[[str], Attested]:
     held = texts(HANDBOOK, TIDES)
-    vectors = vectors_of(held, embed)
-    return lambda content: attest(query(), content, (1, 2), Proofs(held, vectors, embed))
+    proofs = Proofs(held, vectors_of(held, embed), embed, request.param.judge_claim)
+    return lambda content: attest(query(), content, (1, 2), proofs)
 
 
 def only(found: Attested) -> Claim:
@@ -242,3 +247,48 @@ def test_extractive_answers_are_proved_at_once(examples: Refdesk) -> None:
     assert {claim.verdict for claim in found.claims} == {"supported"}
     assert {one.marker for one in found.citations} == {1, 2, 3}
     assert all(one.located for one in found.citations)
+
+
+@pytest.mark.parametrize(
+    ("claim", "verdict"),
+    [
+        ("Fundy put in a new gauge in November [1].", "supported"),  # other words, partly proved by words alone
+        ("E. Fundy drifted away from the harbour [1].", "unsupported"),  # its words, in a way that nobody says
+    ],
+)
+def test_a_judge_reads_what_words_do_not_tell(claim: str, verdict: str, embed: Embed) -> None:
+    held = texts(TIDES)
+    found = [
+        only(attest(query(), claim, (1,), Proofs(held, vectors_of(held, embed), embed, reader.judge_claim))).verdict
+        for reader in (NoReader(), OnnxReader())
+    ]
+    assert found == ["partly", verdict]
+
+
+def test_claims_in_a_language_that_the_judge_has_not_learned_are_not_shown_to_it(embed: Embed) -> None:
+    held, shown = texts("Der Hafen hat neun Lotsen."), list[str]()
+
+    def judge(claim: str, evidence: str, title: str) -> None:
+        shown.append(claim)
+
+    (own,) = held.passages
+    german = replace(own, hit=replace(own.hit, document=replace(own.document, language="de")))
+    for passages, count in (((german,), 0), ((own,), 1)):
+        proofs = Proofs(replace(held, passages=passages), {}, embed, judge)
+        attest(query(), "Neun Lotsen arbeiten im Hafen [1].", (1,), proofs)
+        assert len(shown) == count
+
+
+def test_a_judge_that_fails_is_asked_once_and_the_trace_says_so() -> None:
+    asked: list[str] = []
+
+    class Broken(NoReader):
+        def judge_claim(self, claim: str, evidence: str, title: str) -> None:
+            asked.append(claim)
+            raise ModelError("the file is damaged")
+
+    trace = Trace()
+    judge = claim_judge(Broken(), trace)
+    assert [judge("The harbour has pilots.", "Nine pilots work there.", "") for _ in range(3)] == [None] * 3
+    assert asked == ["The harbour has pilots."]
+    assert [(stage.name, stage.skipped) for stage in trace.stages] == [("judge_claims", "it failed: ModelError")]

@@ -36,7 +36,7 @@ from training.weights import pack_weights, read_weights
 
 SEED = 7
 STAGES = (
-    "pack", "prepare", "teacher", "student", "export", "judge_teacher", "judge", "claims", "export_judge", "late"
+    "pack", "prepare", "teacher", "student", "export", "judge_teacher", "judge", "claims", "export_judge"
 )  # fmt: skip
 TOKENIZER = Path(__file__).parent.parent / "src" / "refdesk" / "assets" / "tokenizer.json"
 SHOWN = ("squad", "qamr", "medquad", "tatqa")
@@ -228,6 +228,8 @@ class Run:
             log(f"judge, without {left_out or 'nothing'}")
             judged |= self.say_claims(model, sets)
             (self.work / "claims.json").write_text(json.dumps(judged))
+            unseen = {name: [round(row[SUPPORTED], 3) for row in judged[name]] for name in LABELLED if name in judged}
+            (self.work / "left_out_claims.json").write_text(json.dumps(unseen))  # for benchmarks/results
             if not left_out:
                 self.save(model, "judge-claims.pt")
                 self.measure(model, "judge-claims")
@@ -249,25 +251,6 @@ class Run:
         smooth(model, self.shown_pairs() + judged)
         export(model, self.work / "whole-judge.onnx")
         share_words(self.work / "whole-judge.onnx", self.work / "reader.int8.onnx", self.work / "judge.int8.onnx")
-
-    def late(self) -> None:
-        """Which directions of the embedder's token states are kept, with what they gain over hybrid search."""
-        from training.late import Projection, blended, late_scores, learn_projection, save, start
-
-        sources, found = self.prepared().sources, self.found()
-        encoder = self.reader("student").to(self.device)
-        teacher = self.reader("teacher", "judge-teacher.pt").to(self.device, torch.bfloat16)
-        models: dict[str, Projection] = {"components": start(encoder, sources, self.device, SEED)}
-        for anchor in self.given.late_anchors:
-            course = Course(self.given.late_steps, 64 // self.given.smaller, 1e-3, SEED, self.given.workers)
-            model = learn_projection(encoder, teacher, sources, self.device, course, anchor)
-            models[f"anchor {anchor:g}"] = model
-            save(model, self.work / f"token-projection-{anchor:g}.npy")
-        for name, kept in found.items():
-            asked, scores = late_scores(encoder, models, kept, self.tokenizer, self.device, 400)
-            for model_name, late in scores.items():
-                gains = " ".join(f"{blended(asked, late, weight):.3f}" for weight in (0, 0.5, 0.75, 1, 1.5, 2, 3))
-                log(f"{name:18} {model_name:12} {gains}")
 
     def shown_pairs(self) -> list[Pair]:
         """Some pairs that show how large activations get."""
@@ -291,11 +274,9 @@ def main() -> None:
     parser.add_argument("--stages", default=",".join(STAGES))
     parser.add_argument("--teacher-steps", type=int, default=700)
     parser.add_argument("--student-steps", type=int, default=1964)
-    parser.add_argument("--judge-teacher-steps", type=int, default=800)
-    parser.add_argument("--judge-steps", type=int, default=2500)
-    parser.add_argument("--claim-steps", type=int, default=500)
-    parser.add_argument("--late-steps", type=int, default=1200)
-    parser.add_argument("--late-anchors", type=float, nargs="*", default=[0.01], help="how strongly it is held")
+    parser.add_argument("--judge-teacher-steps", type=int, default=600)
+    parser.add_argument("--judge-steps", type=int, default=1800)
+    parser.add_argument("--claim-steps", type=int, default=300)
     parser.add_argument(
         "--smaller", type=int, default=1, help="divides the batches, to try the code without an accelerator"
     )
