@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Engine
 
-from refdesk.access import CurrentSettings, Parts, Sessions
+from refdesk.access import Parts, Sessions
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
 from refdesk.ask.flow import Asking
 from refdesk.caller_desk import DEFAULT_COLLECTION, CallerDesk
@@ -113,8 +113,8 @@ class Refdesk(LibraryDesk):
         self._engine, self._follower = engine, follower
         self._reads = PreparedReader(engine)
         self._background = BackgroundWriter(engine)
-        stored = SqlSettings(self._reads, base, gone)
-        current = CurrentSettings(stored, overrides)
+        stored = SqlSettings(self._reads, base, gone, overrides)
+        current = stored.in_use
         self._documents = documents = SqlDocuments(engine)
         searched = documents if follower is engine else SqlDocuments(follower)
         tables = SqlTables(searched)
@@ -160,7 +160,6 @@ class Refdesk(LibraryDesk):
             feedback=SqlFeedback(engine, answers),
             keys=SqlKeys(self._reads, self._background),
             settings_store=stored,
-            own_settings=overrides,
             settings=current,
             models=models,
             compact=self._tidy,

@@ -420,14 +420,14 @@ class Caller:
             return True
         return action not in WHOLE and (collection is None or lies_within(collection, self.collections))
 
-    def require(self, action: Action, collection: str | None = None) -> None:
-        if self.may(action, collection):
-            return
+    def require(self, action: Action, *collections: str) -> None:
+        """`AccessDenied` without the right to do this, and to do it in each of these collections."""
         if not self.may(action):
             limited = self.role == "admin"  # so it is the collections that forbid it
             kind = "an admin of some collections" if limited else f"a{'n' * (self.role == 'editor')} {self.role}"
             raise AccessDenied(f"{kind} may not {SAYING[action]}")
-        raise AccessDenied(f"this key may not {SAYING[action]} in '{collection}'")
+        if denied := [collection for collection in collections if not self.may(action, collection)]:
+            raise AccessDenied(f"this key may not {SAYING[action]} in '{denied[0]}'")
 
 
 LOCAL = Caller("", "local", "admin")

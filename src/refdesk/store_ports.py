@@ -466,9 +466,10 @@ class SessionStore(Protocol):
 
 
 class SettingsStore(Protocol):
-    """Names and values as they were set. `base` is what they stand on: the defaults and refdesk.toml."""
+    """Names and values as they were set; `base` are the defaults and refdesk.toml, `own` those of this program."""
 
     base: Settings
+    own: Mapping[str, Any]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -480,7 +481,8 @@ class SettingsStore(Protocol):
     def current(self) -> Settings:
         """`base` with the library's values; the same object until somebody changes one."""
 
-    def set(self, name: str, value: Any) -> None: ...
+    def in_use(self) -> Settings:
+        """`current` with the values of this program over them."""
 
     def reset(self, name: str | None = None) -> None:
         """Resets one setting, or all, to what refdesk.toml or the default says."""

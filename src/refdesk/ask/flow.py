@@ -34,10 +34,18 @@ from refdesk.answer import (
 )
 from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.classify import reply
-from refdesk.ask.draft import Draft
-from refdesk.ask.formula_text import PERCENT, names_ratio, ratio_named
-from refdesk.ask.formulas import asks_over_time, asks_to_compute, computed_answer, of_each_owner, over_time
-from refdesk.ask.generate import NOTHING, general, unproved
+from refdesk.ask.draft import Draft, quoted
+from refdesk.ask.formula_text import (
+    PERCENT,
+    asks_for_formula,
+    asks_of_several,
+    asks_over_time,
+    asks_to_compute,
+    names_ratio,
+    ratio_named,
+)
+from refdesk.ask.formulas import computed_answer, of_each_owner, over_time
+from refdesk.ask.generate import NOTHING, general, unproved, write
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, doubted, judge, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped, no_picture, no_place
 from refdesk.ask.listing import summed_up
@@ -181,7 +189,8 @@ async def answer_from(
         yield Done(await keeper.keep(found, query))
         return
 
-    found_so_far = Findings(question, query, answer, plan, budget, retrieved, relevance, tables, doubt)
+    writer = write if plan.use_llm else quoted
+    found_so_far = Findings(question, query, answer, plan, budget, retrieved, relevance, tables, doubt, writer)
     async with aclosing(read_and_write(found_so_far, desk, keeper, trace)) as events:
         async for event in events:
             yield event
@@ -309,11 +318,13 @@ async def _computed(
             stage.gave(figures=len(series))
             if series:
                 return await in_thread(series_answer, answer, plan, retrieved, series, desk.library)
-    found = None
+    is_of_several, found = asks_of_several(query), None
+    if not is_of_several and not asks_for_formula(query):
+        return None
     with trace.optional("formula", hits=len(retrieved.considered)) as stage:
         owned: list[tuple[str, TablePlan]] = []
         within = retrieved
-        if asks_for_figure(query):
+        if is_of_several:
             owned, within = await in_thread(of_each_owner, query, retrieved, desk.library, desk.reader)
         if owned:
             names, plans = [name for name, _ in owned], [own for _, own in owned]

@@ -25,11 +25,10 @@ from refdesk.ask.formula_text import (
     asks_for_growth,
     derived,
     formulas_in,
-    names_ratio,
     without_growth,
 )
 from refdesk.ask.judge import HIGH, level, related, sources
-from refdesk.ask.line_items import ItemCell, Report, named_times, vectors_of, when_of
+from refdesk.ask.line_items import ItemCell, Report, vectors_of
 from refdesk.ask.named_figures import (
     absence,
     asked_by_name,
@@ -46,18 +45,15 @@ from refdesk.ask.table_answer import (
     INSTEAD,
     SHOWN,
     FigureText,
-    asks_for_figure,
     asks_which,
-    asks_yes_or_no,
     cell_citations,
     figure_of,
     reading,
     table_candidates,
 )
 from refdesk.ask.table_question import asking_clause, document_words, with_named_rows
-from refdesk.ask.wording import NUMBER
 from refdesk.library import LibraryReader
-from refdesk.periods import TablePeriod, period_from, read_period
+from refdesk.periods import TablePeriod, named_times, period_from, read_period, when_of
 from refdesk.ports import Embedder, Reader
 from refdesk.settings import Settings
 from refdesk.tables import shown_value
@@ -471,7 +467,6 @@ _OF_CHANGE = re.compile(  # how it is told
     r"|\b(?:any )?(?:change|drop|rise|fall|increase|decrease|decline|growth) (?:in|of) (?:the )?",
     re.IGNORECASE,
 )
-_HAS_BECOME = re.compile(r"^how (?:has|have)\b", re.IGNORECASE)
 
 
 def changed_item(
@@ -518,19 +513,6 @@ def grown_figures(
             if is_same and now.chance >= SHOWN and not (now.asked_months or then.asked_months):
                 return now, then
     return None
-
-
-def asks_to_compute(query: Query) -> bool:
-    """May a formula answer it? Yes or no only where it names a time or a ratio: "has debt grown since 2021?"."""
-    is_of_time = asks_yes_or_no(query) and (bool(named_times(query.fullest)) or names_ratio(query.fullest))
-    return query.number >= NUMBER or asks_for_figure(query) or is_of_time
-
-
-def asks_over_time(query: Query) -> bool:
-    """Does it ask how a figure has become, and name no time?"""
-    text = asking_part(query.fullest)
-    is_so = asks_for_figure(query) and _HAS_BECOME.search(asking_clause(text)) is not None
-    return is_so and not named_times(text)
 
 
 def over_time(

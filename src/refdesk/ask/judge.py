@@ -29,11 +29,10 @@ from refdesk.answer import (
 )
 from refdesk.ask.attest import Settled
 from refdesk.ask.classify import asked_form
-from refdesk.ask.draft import Draft, not_planted
+from refdesk.ask.draft import Draft, failed_models, not_planted
 from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.figures import CURRENCIES, conflicts
 from refdesk.ask.followup import points_back
-from refdesk.ask.generate import failed_models
 from refdesk.ask.sentences import (
     CALIBRATION,
     COSINE,

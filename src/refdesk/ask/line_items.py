@@ -28,7 +28,7 @@ from refdesk.ask.table_question import (
     newest_columns,
     plain_name,
 )
-from refdesk.periods import YEAR, TablePeriod, period_from, read_period, spoken_periods
+from refdesk.periods import YEAR, TablePeriod, period_from, when_of
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
 from refdesk.tables import grid_of
@@ -408,23 +408,3 @@ class Vectors:
 def vectors_of(reader: Reader) -> Vectors | None:
     """How it tells names that mean the same; None where it cannot."""
     return Vectors(reader) if reader.name_vectors([""]) is not None else None
-
-
-def named_times(text: str) -> list[str]:
-    """The times that it names, in its words, each once, the earliest first.
-
-    >>> named_times("By how much did sales grow from FY2018 to FY2019?")
-    ['FY2018', 'FY2019']
-    """
-    spans = spoken_periods(text)
-    widest = [span for span in spans if not any(other != span and _holds(other, span) for other in spans)]
-    said = {str(when): text[slice(*span)] for span in widest if (when := read_period(text[slice(*span)])).year}
-    return sorted(said.values(), key=lambda words: when_of(read_period(words)))
-
-
-def _holds(span: tuple[int, int], other: tuple[int, int]) -> bool:
-    return span[0] <= other[0] and other[1] <= span[1]
-
-
-def when_of(period: TablePeriod) -> tuple[int, int, str]:
-    return period.year, period.quarter, period.end

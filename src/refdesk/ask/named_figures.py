@@ -24,7 +24,6 @@ from refdesk.ask.line_items import (
     Report,
     Vectors,
     Wanted,
-    named_times,
     other_names,
     ranked,
     vectors_of,
@@ -35,7 +34,7 @@ from refdesk.ask.table_answer import INSTEAD, SHOWN, SUREST_AMONG_MANY, TablesRe
 from refdesk.ask.table_question import QUARTER, asking_clause, core_name, document_words, plain_name, things_asked
 from refdesk.ask.table_view import AskedWords, CellPlan, Selection
 from refdesk.library import LibraryReader
-from refdesk.periods import EXTENSION, TablePeriod, read_period, spoken_periods
+from refdesk.periods import EXTENSION, TablePeriod, named_times, read_period, spoken_periods
 from refdesk.ports import Reader
 from refdesk.tables import touches
 from refdesk.text import terms, words
@@ -228,7 +227,7 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, ar
     return [
         found
         for document in wanted[: MOST_SERIES if are_all else MOST_REPORTS]
-        if len((found := report_of(document, library)).tables) >= FEWEST_TABLES
+        if (found := _report_of(document, library, FEWEST_TABLES)) is not None
     ]
 
 
@@ -247,8 +246,16 @@ _using_reports = threading.Lock()
 
 
 def report_of(document: Document, library: LibraryReader) -> Report:
-    """Kept for the next question, with the vectors of its rows."""
+    found = _report_of(document, library, 0)
+    assert found is not None
+    return found
+
+
+def _report_of(document: Document, library: LibraryReader, fewest: int) -> Report | None:
+    """Kept for the next question, with the vectors of its rows; None of a document with fewer tables."""
     tables = library.document_tables(document.id)
+    if len(tables) < fewest:
+        return None
     key = document.id, ",".join(str(table.id) for table in tables)
     with _using_reports:
         if key in _reports:
@@ -270,11 +277,11 @@ def with_named_figures(
     Where both give the same number, it is likelier than either says. `may_rename`: the row may be called otherwise.
     """
     text = asking_part(query.fullest)
-    vectors = vectors_of(reader)
-    if vectors is None or len(named_times(text)) > 1 or query.number < NO_NUMBER or asks_which(text):
+    if len(named_times(text)) > 1 or query.number < NO_NUMBER or asks_which(text):
         return tables, retrieved
     reports = named_reports(text, retrieved, library)
-    if not reports or _is_of_others(text, reports):
+    vectors = vectors_of(reader) if reports else None
+    if vectors is None or _is_of_others(text, reports):
         return tables, retrieved
     is_absent = absence(text, reports, library, reader)
     tables = _doubted(text, tables, reports, vectors, is_absent)
