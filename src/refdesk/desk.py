@@ -39,8 +39,7 @@ from refdesk.index.local import LocalIndex
 from refdesk.index.postgres import SESSION, PostgresIndex
 from refdesk.index.tokens import FileTokens
 from refdesk.ingest.add import Intake
-from refdesk.ingest.background import BackgroundPorts
-from refdesk.ingest.runs import Run, at_work
+from refdesk.ingest.runs import BackgroundPorts, Run, at_work
 from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader

@@ -31,9 +31,8 @@ from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, pl
 from refdesk.ask.plans import described
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.sheet_view import ColumnCells, RowSet
-from refdesk.ask.table_parts import head_place, table_parts, years_compared
 from refdesk.ask.table_question import asking_clause
-from refdesk.ask.table_rows import asked_order, filtered_rows, ordered_rows
+from refdesk.ask.table_rows import asked_order, filtered_rows, head_place, ordered_rows, table_parts, years_compared
 from refdesk.ask.table_view import CellPlan, GroupedView, View
 from refdesk.ask.wording import NUMBER, meaning, read, said, wanted
 from refdesk.library import LibraryReader
