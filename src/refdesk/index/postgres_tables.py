@@ -236,8 +236,8 @@ def lie_within(ids: NDArray[Any], ranges: NDArray[np.int64]) -> NDArray[np.bool_
 # BM25 with the extension pg_textsearch, if the database has it: the same terms, ranked by the server.
 #
 # `search_3_texts` holds the terms of each chunk as words that PostgreSQL's plainest analysis leaves as they are, so
-# that they are those of questions and of every other index. Frequencies, spelling and what a filter leaves come from the
-# packed postings, which are written in any case.
+# that they are those of questions and of every other index. Frequencies, spelling and what a filter leaves come from
+# the packed postings, which are written in any case.
 
 _PLAIN = re.compile(r"[a-z]+\Z")
 TEXTSEARCH_PRESENT = "SELECT extversion FROM pg_extension WHERE extname = 'pg_textsearch'"
