@@ -425,7 +425,7 @@ class Refdesk(LibraryDesk):
 
     def counts(self) -> dict[str, int]:
         """Documents by status, chunks and vectors."""
-        return self._documents.counts(self._documents.state().space)
+        return self._documents.counts(self._documents.state().embedder)
 
     def check(self) -> list[Finding]:
         """Compares the indexes with the database."""
@@ -443,13 +443,13 @@ class Refdesk(LibraryDesk):
 
     def check_embedder(self) -> Finding:
         """Whether it embeds, and is the one that the library was made with."""
-        embedder, space = self.parts.embedder, self.state().space
+        embedder, built_with = self.parts.embedder, self.state().embedder
         try:
             vector = embedder.embed_query("Refdesk")
         except RefdeskError as error:
             return Finding("embedder", False, error.sentence, error.hint)
-        if space not in ("", embedder.name):
-            text = f"the library was built with '{space}', but the embedder is '{embedder.name}'"
+        if built_with not in ("", embedder.name):
+            text = f"the library was built with '{built_with}', but the embedder is '{embedder.name}'"
             hint = "run `refdesk reindex`, or set REFDESK_EMBEDDER to the old one"
             return Finding("embedder", False, text, hint)
         well = vector.shape == (embedder.dimensions,) and bool(np.isfinite(vector).all())

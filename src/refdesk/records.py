@@ -246,7 +246,7 @@ class LibraryState:
 
     generation: int = 0  # rises with every change of what is visible
     epoch: int = 0  # rises when the list of dropped chunks was emptied: read everything anew
-    space: str = ""  # the embedding model whose vectors are in use
+    embedder: str = ""  # whose vectors are in use
     lexical: int = 0  # the lexical index in use; rebuilding makes another one and then switches
     folded: int = 0  # the last chunk whose terms it holds; those of later ones are read from the store
     has_tables: bool = True  # not so where documents were added before their tables were kept

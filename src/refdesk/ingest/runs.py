@@ -201,8 +201,8 @@ def tree_cost_of(ports: BackgroundPorts, scope: Scope) -> SummaryCost:
 
 def _nodes(ports: BackgroundPorts, document: Document) -> list[TreeNode]:
     """The sections of a document, then the document; none where no tree was built."""
-    space = ports.embedder.name
-    return [node for level in (SECTION, DOCUMENT) for node in ports.summaries.nodes(space, level, [document.id])]
+    embedder = ports.embedder.name
+    return [node for level in (SECTION, DOCUMENT) for node in ports.summaries.nodes(embedder, level, [document.id])]
 
 
 def _vectors(ports: BackgroundPorts, chunks: Sequence[Chunk]) -> Mapping[int, Any]:
@@ -274,24 +274,24 @@ class Background:
 
     def _tree(self, job: Job) -> Job:
         """The nodes of documents that have none, then the clusters of collections in which something is new."""
-        ports, space = self._ports, self._ports.embedder.name
+        ports, embedder = self._ports, self._ports.embedder.name
         documents = ports.documents.documents(_scope(job), "ready")
-        have = {node.document_id for node in ports.summaries.nodes(space, DOCUMENT)}
+        have = {node.document_id for node in ports.summaries.nodes(embedder, DOCUMENT)}
         missing = [document for document in documents if document.id not in have]
         job = self._progress(_begun(job, sum(document.chunk_count for document in missing)), is_last=True)
         for document in missing:
             chunks = ports.chunks.chunks_of(document.id)
-            ports.summaries.put_nodes(document, space, tree_of(document, chunks, _vectors(ports, chunks)))
+            ports.summaries.put_nodes(document, embedder, tree_of(document, chunks, _vectors(ports, chunks)))
             job = self._progress(replace(job, chunks_done=job.chunks_done + document.chunk_count))
         self._clusters(documents)
         return replace(job, chunks_done=job.chunks_total)
 
     def _clusters(self, documents: Sequence[Document], *, is_new: bool = False) -> None:
         """Of each collection whose clusters do not hold just the documents that are there; `is_new`: of all."""
-        ports, space = self._ports, self._ports.embedder.name
-        nodes = {node.document_id: node for node in ports.summaries.nodes(space, DOCUMENT)}
+        ports, embedder = self._ports, self._ports.embedder.name
+        nodes = {node.document_id: node for node in ports.summaries.nodes(embedder, DOCUMENT)}
         members: dict[str, set[str]] = {}
-        for cluster in ports.summaries.nodes(space, CLUSTER):
+        for cluster in ports.summaries.nodes(embedder, CLUSTER):
             members.setdefault(cluster.collection, set()).update(cluster.members)
         by_collection: dict[str, list[str]] = {}
         for document in documents:
@@ -301,7 +301,7 @@ class Background:
             if len(ids) > 1 and (is_new or members.get(collection, set()) != set(ids)):
                 self._check()
                 ports.summaries.put_clusters(
-                    collection, space, clusters_of(collection, [nodes[node_id] for node_id in ids])
+                    collection, embedder, clusters_of(collection, [nodes[node_id] for node_id in ids])
                 )
 
     # summaries by a model
