@@ -318,10 +318,12 @@ async def _computed(
             stage.gave(figures=len(series))
             if series:
                 return await in_thread(series_answer, answer, plan, retrieved, series, desk.library)
-    is_of_several, found = asks_of_several(query), None
-    if not is_of_several and not asks_for_formula(query):
-        return None
+    found = None
     with trace.optional("formula", hits=len(retrieved.considered)) as stage:
+        is_of_several = asks_of_several(query)
+        if not is_of_several and not asks_for_formula(query):
+            stage.gave(chance=0.0)
+            return None
         owned: list[tuple[str, TablePlan]] = []
         within = retrieved
         if is_of_several:
