@@ -424,7 +424,7 @@ def sections(query: Query, retrieved: Retrieved, most: int) -> list[SubQuestion]
     names = [heading for _, heading in telling]
     # The documents by their best hit, the sections of each in its own order.
     documents = list(dict.fromkeys(document for document, _ in telling))
-    nearest = sorted(list(telling.items())[:most], key=lambda one: (documents.index(one[0][0]), _first(one[1])))
+    nearest = sorted(list(telling.items())[:most], key=lambda group: (documents.index(group[0][0]), _first(group[1])))
     for (_, heading), hits in nearest:
         title = hits[0].document.title or hits[0].document.name
         label = f"{title}: {heading}" if names.count(heading) > 1 and heading != title else heading

@@ -551,7 +551,7 @@ def of_each_owner(
     own: dict[frozenset[str], list[Report]] = {}
     for report, whose in zip(reports, held, strict=True):
         own.setdefault(whose - shared, []).append(report)
-    are_apart = all(one.isdisjoint(other) for one, other in combinations(own, 2))
+    are_apart = all(owner_names.isdisjoint(other) for owner_names, other in combinations(own, 2))
     if vectors is None or len(own) < 2 or not all(own) or not are_apart:
         return [], retrieved
     told: list[tuple[str, TablePlan]] = []

@@ -188,8 +188,8 @@ def _label(found: TablePlan) -> str:
             if own.end and read_period(" ".join(head)) == TablePeriod(own.year):  # "2023" over what three months were
                 head = [*(part for part in head if not read_period(part)), spoken_period(own)]
             return ", ".join(filter(None, (_joined(name), _joined(head))))
-    said = described(plan, found.grid, found.question, for_people=True)
-    return said[:1].upper() + said[1:]
+    description = described(plan, found.grid, found.question, for_people=True)
+    return description[:1].upper() + description[1:]
 
 
 def _same_name(grid: Grid, number: int, other: int) -> bool:
@@ -472,11 +472,11 @@ def series_answer(
 ) -> Answer:
     """One figure after another, each with its time and its cell; `names`: whose they are."""
     told = _Told(retrieved, library)
-    for number, one in enumerate(found):
-        what = reading(one)
-        told.add(one, what, f"{f'{names[number]}: ' if names else ''}{what.label}: {what.value}")
+    for number, figure_plan in enumerate(found):
+        what = reading(figure_plan)
+        told.add(figure_plan, what, f"{f'{names[number]}: ' if names else ''}{what.label}: {what.value}")
     last = reading(found[-1])
-    chance = min(SUREST_AMONG_MANY, *(one.chance for one in found))
+    chance = min(SUREST_AMONG_MANY, *(figure_plan.chance for figure_plan in found))
     return told.as_answer(answer, plan, last.value, chance, "read from the cells of several tables")
 
 
