@@ -33,7 +33,7 @@ from refdesk.ask.judge import candidates, doubted, judge, refuse
 from refdesk.ask.keep import AskPorts, Keeper
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.plan import Budget
-from refdesk.ask.retrieve import interleave, retrieve
+from refdesk.ask.retrieve import Retrieval, interleave, retrieve
 from refdesk.ask.sentences import Evidence
 from refdesk.ask.strategies import STRATEGIES
 from refdesk.ask.table_answer import TablesRead
@@ -255,7 +255,7 @@ async def _searched(search: Search, query: Query, strategy: str) -> Retrieved:
     depth = max(plan.candidates, 50 if strategy != "hybrid" else 0)
     chosen = replace(plan, strategy=strategy, candidates=depth, use_mmr=query.hints.use_mmr)
     ports = (desk.library, desk.embedder, desk.reranker, desk.settings, search.trace, desk.reader, desk.models)
-    return await retrieve(query, chosen, search.question.scope, *ports)
+    return await retrieve(query, Retrieval(chosen, search.question.scope, *ports))
 
 
 async def _noted(search: Search, part: SubQuestion) -> Note:

@@ -54,7 +54,7 @@ from refdesk.ask.named_figures import says_ratio, with_named_figures
 from refdesk.ask.no_answer import is_fit_figure, is_told_better
 from refdesk.ask.plan import Budget, left_out, make_plan
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
-from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.ask.retrieve import Retrieval, SentenceReranker, retrieve
 from refdesk.ask.side_by_side import side_by_side
 from refdesk.ask.table_answer import (
     TablesRead,
@@ -153,7 +153,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     count = len(await in_thread(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader, models, keeper.turns)
-    retrieved = await keeper.hits(query, plan, lambda: retrieve(query, plan, question.scope, *ports))
+    retrieved = await keeper.hits(query, plan, lambda: retrieve(query, Retrieval(plan, question.scope, *ports)))
     async with aclosing(answer_from(question, desk, keeper, query, answer, plan, budget, retrieved, trace)) as events:
         async for event in events:
             yield event
