@@ -18,7 +18,7 @@ from refdesk.ask.assemble import assemble, with_neighbours
 from refdesk.ask.extract import Quote, extract, ranked_sentences, short_answer
 from refdesk.ask.judge import Relevance, doubted, judge, quoted_confidence
 from refdesk.ask.plan import make_plan
-from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.ask.retrieve import Retrieval, SentenceReranker, retrieve
 from refdesk.ask.understand import understand
 from refdesk.library import LibraryReader, convex
 from refdesk.ports import Reader
@@ -94,7 +94,7 @@ def answer(
     reranker = SentenceReranker()
     ports = (library, desk.parts.embedder, reranker)
     reader = reader or desk.parts.asking.passage_reader
-    found = asyncio.run(retrieve(query, plan, scope, *ports, settings, trace, reader))
+    found = asyncio.run(retrieve(query, Retrieval(plan, scope, *ports, settings, trace, reader)))
     relevance = judge(query, found)
     context = assemble(query, plan, found, library, budget, settings)
     found = with_neighbours(found, context, library)

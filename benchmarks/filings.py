@@ -20,7 +20,7 @@ from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Context, Plan, Query, Retrieved
 from refdesk.ask.assemble import assemble
 from refdesk.ask.plan import Budget
-from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.ask.retrieve import Retrieval, SentenceReranker, retrieve
 from refdesk.document_names import match_names
 from refdesk.text import query_terms
 from refdesk.trace import Trace
@@ -78,7 +78,7 @@ def run(desk: Refdesk, query: Query, *, k: int, prefers: bool = True) -> Retriev
     settings = desk.settings.changed({"rag.prefer_documents": prefers})
     plan = Plan("hybrid", k, max(20, k))
     ports = (desk.parts.reader, desk.parts.embedder, SentenceReranker())
-    return asyncio.run(retrieve(query, plan, EVERYTHING, *ports, settings, Trace()))
+    return asyncio.run(retrieve(query, Retrieval(plan, EVERYTHING, *ports, settings, Trace())))
 
 
 def read(desk: Refdesk, query: Query, retrieved: Retrieved) -> Context:

@@ -102,7 +102,7 @@ def real_vectors() -> np.ndarray:
     for folder in sorted((CACHE / "retrieval").iterdir()):
         with Refdesk(folder, database="") as desk:
             embedder, documents = desk.parts.embedder, desk.parts.documents
-            if desk.state().space == embedder.name:
+            if desk.state().embedder == embedder.name:
                 ids, vectors = documents.vectors_after(embedder.name, 0, embedder.dimensions)
                 passages.append(vectors)
                 held = documents.sentence_vectors(embedder.name, ids.tolist(), embedder.dimensions)
@@ -242,12 +242,12 @@ def searched(desk: Refdesk, source: RealSource, count: int, rounds: int) -> list
 
 def nearest(desk: Refdesk, asked: Sequence[Any], scope: Scope) -> list[set[int]]:
     """By looking at every vector, some at a time: a million of them take more memory than there may be."""
-    documents, space = desk.parts.documents, desk.parts.embedder.name
+    documents, embedder = desk.parts.documents, desk.parts.embedder.name
     ids, questions = documents.chunk_ids(scope), np.array(asked).T
     best = np.zeros((0, len(asked)), np.float32)
     held = np.zeros((0, len(asked)), np.int64)
     for start in range(0, len(ids), PORTION):
-        some = documents.vectors_of(space, ids[start : start + PORTION].tolist())
+        some = documents.vectors_of(embedder, ids[start : start + PORTION].tolist())
         best = np.concatenate([best, np.array(list(some.values())) @ questions])
         held = np.concatenate([held, np.repeat(np.array(list(some))[:, None], len(asked), axis=1)])
         first = np.argpartition(-best, K, axis=0)[:K]

@@ -20,7 +20,7 @@ from benchmarks.common import CACHE, Figure
 from benchmarks.retrieval import library, ndcg
 from refdesk.answer import EVERYTHING, Question
 from refdesk.ask.plan import make_plan
-from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.ask.retrieve import Retrieval, SentenceReranker, retrieve
 from refdesk.ask.understand import understand
 from refdesk.trace import Trace
 from refdesk.types import Scope
@@ -56,7 +56,8 @@ def ordered(name: str, most: int) -> Order:
             hits = reader.search(row["text"], query.vector, DEEP, "hybrid", Scope(), settings)
             names = list(dict.fromkeys(hit.document.name for hit in hits))
             plan, _ = make_plan(question, query, NoModels(), settings, trace)  # type: ignore[arg-type]
-            found = asyncio.run(retrieve(query, plan, EVERYTHING, *ports, trace, desk.parts.asking.passage_reader))
+            job = Retrieval(plan, EVERYTHING, *ports, trace, desk.parts.asking.passage_reader)
+            found = asyncio.run(retrieve(query, job))
             read = [hit.document.name for hit in (*found.hits, *found.considered)]
             hybrid += ndcg(names, relevant)
             whole += ndcg(list(dict.fromkeys([*read, *names])), relevant)

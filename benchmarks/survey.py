@@ -19,7 +19,7 @@ from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Context, Query, Question
 from refdesk.ask.assemble import assemble
 from refdesk.ask.plan import Budget, wished_plan
-from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.ask.retrieve import Retrieval, SentenceReranker, retrieve
 from refdesk.trace import Trace
 
 STRATEGIES = ("hybrid", "survey")
@@ -30,7 +30,7 @@ def read(desk: Refdesk, query: Query, strategy: str) -> Context:
     settings = desk.settings.changed({"rag.strategy": strategy})
     plan = wished_plan(Question(query.question), query, settings, has_llm=False, has_verifier=False)
     ports = (desk.parts.reader, desk.parts.embedder, SentenceReranker())
-    found = asyncio.run(retrieve(query, plan, EVERYTHING, *ports, settings, Trace()))
+    found = asyncio.run(retrieve(query, Retrieval(plan, EVERYTHING, *ports, settings, Trace())))
     return assemble(query, plan, found, desk.parts.reader, Budget.for_model(None, settings), settings, None)
 
 

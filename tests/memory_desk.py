@@ -90,7 +90,6 @@ class MemoryDesk(CallerDesk):
             "feedback": MemoryFeedback(answers),
             "keys": keys,
             "settings_store": stored,
-            "own_settings": {},
             "settings": stored.current,
             "models": models,
             "compact": self.maintenance.compact,

@@ -15,7 +15,7 @@ from refdesk import Answer, Refdesk
 from refdesk.answer import Done
 from refdesk.errors import AccessDenied, NotFound, UsageError
 from refdesk.records import LOCAL, ROLES, SAYING, Action, Caller, Editing, Managing, Reading, needed
-from refdesk.serve.quoted import Row, rows_of
+from refdesk.serve.export import Row, rows_of
 from refdesk.types import EVERYTHING
 
 ACTIONS: tuple[Action, ...] = (*get_args(Reading), *get_args(Editing), *get_args(Managing))

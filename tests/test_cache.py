@@ -394,7 +394,7 @@ def test_every_change_of_the_corpus_is_another_realm(tmp_path: Path) -> None:
         assert ask() is not None, "unchanged"
         other.remove("anchor")
         assert ask() is None
-        other.parts.settings_store.set("rag.top_k", 3)
+        other.parts.settings_store.change({"rag.top_k": 3})
         assert ask() is None
         assert len(set(namespaces)) == 5
 

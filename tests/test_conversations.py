@@ -186,7 +186,7 @@ def test_the_tables_can_be_made_in_postgresql() -> None:
 
 def test_a_backup_holds_conversations_answers_and_settings(tmp_path: Path) -> None:
     with open_desk(tmp_path / "library") as desk:
-        desk.parts.settings_store.set("rag.top_k", 4)
+        desk.parts.settings_store.change({"rag.top_k": 4})
         SqlConversations(desk.parts.documents.engine).append("talk", exchange(0), "answer")
         background = BackgroundWriter(desk.parts.documents.engine)
         SqlAnswers(desk.parts.documents.engine, background).put("answer", question="q", answer=b"{}", trace={"id": "t"})

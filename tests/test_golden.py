@@ -301,7 +301,8 @@ def described(value: type) -> dict[str, Any]:
     """A class as its users see it, without the modules that its parts live in."""
     inherited = {*dir(tuple), *dir(Exception)}
     names = [name for name in dir(value) if not name.startswith("_") and name not in inherited]
-    calls = {name: signature(getattr(value, name)) for name in names if inspect.isroutine(getattr(value, name))}
+    found = {name: getattr(value, name) for name in names}
+    calls = {name: signature(one) for name, one in found.items() if inspect.isroutine(one) and callable(one)}
     bases = [one.__name__ for one in value.__mro__[1:] if one is not object]
     own = {"bases": bases, "call": signature(value), "calls": calls, "fields": sorted(set(names) - set(calls))}
     return {key: one for key, one in own.items() if one}

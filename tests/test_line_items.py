@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from refdesk import Refdesk
-from refdesk.ask.line_items import Report, Wanted, named_times, ranked, vectors_of
-from refdesk.periods import read_period
+from refdesk.ask.line_items import Report, Wanted, ranked, vectors_of
+from refdesk.periods import named_times, read_period
 from refdesk.ports import NoReader
 from refdesk.providers.shipped import OnnxReader
 

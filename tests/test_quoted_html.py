@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from refdesk.serve.export import Row, as_table, laid_out, row_of
 from refdesk.serve.http.page import TURNING, quoted_html
-from refdesk.serve.quoted import Row, as_table, laid_out, row_of
 from refdesk.types import Chunk, Sentence
 
 BUTTON = re.compile(r'<button type="button" class="chip" data-marker="(\d+)" data-claim="\d+">\d+</button>')

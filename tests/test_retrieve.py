@@ -17,7 +17,7 @@ from refdesk import trace as trace_module
 from refdesk.answer import EVERYTHING, Plan, Query, Retrieved
 from refdesk.ask.assemble import assemble
 from refdesk.ask.plan import Budget
-from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.ask.retrieve import Retrieval, SentenceReranker, retrieve
 from refdesk.ask.strategies import STRATEGIES
 from refdesk.ports import Reranker
 from refdesk.text import query_terms
@@ -69,7 +69,7 @@ def run(
     asked = query(desk, text, **more)
     changed = desk.settings.changed(settings or {})
     ports = (desk.parts.reader, desk.parts.embedder, reranker or SentenceReranker())
-    return asyncio.run(retrieve(asked, plan, scope, *ports, changed, trace or Trace()))
+    return asyncio.run(retrieve(asked, Retrieval(plan, scope, *ports, changed, trace or Trace())))
 
 
 def names(retrieved: Retrieved) -> list[str]:

@@ -21,19 +21,19 @@ from timing import statements, while_written
 def stored(desk: Refdesk, **values: str) -> None:
     """Puts values into the table as another version would."""
     rows = [{"name": name, "value": value, "updated_at": ""} for name, value in values.items()]
-    desk.parts.settings_store.set("rag.rrf_k", 31)
+    desk.parts.settings_store.change({"rag.rrf_k": 31})
     with desk.parts.documents.engine.begin() as connection:
         connection.execute(insert(table), rows)
-    desk.parts.settings_store.set("rag.rrf_k", 32)
+    desk.parts.settings_store.change({"rag.rrf_k": 32})
 
 
 def test_a_change_stays(tmp_path: Path) -> None:
     with Refdesk(tmp_path) as desk:
         assert desk.parts.settings_store.load() == {} and desk.settings == Settings()
-        desk.parts.settings_store.set("rag.top_k", "7")
-        desk.parts.settings_store.set("answer.level", "basic")
-        desk.parts.settings_store.set("ingest.ocr", "no")
-        desk.parts.settings_store.set("rag.dense_weight", 1)
+        desk.parts.settings_store.change({"rag.top_k": "7"})
+        desk.parts.settings_store.change({"answer.level": "basic"})
+        desk.parts.settings_store.change({"ingest.ocr": "no"})
+        desk.parts.settings_store.change({"rag.dense_weight": 1})
     with Refdesk(tmp_path) as desk:
         kept = desk.parts.settings_store.load()
         assert kept == {"answer.level": "basic", "ingest.ocr": False, "rag.dense_weight": 1.0, "rag.top_k": 7}
@@ -56,7 +56,7 @@ def test_each_place_goes_before_the_one_above(tmp_path: Path) -> None:
 def test_another_program_sees_it_at_once(tmp_path: Path) -> None:
     with Refdesk(tmp_path) as here, Refdesk(tmp_path) as there:
         assert there.settings.top_k == 10
-        here.parts.settings_store.set("rag.top_k", 7)
+        here.parts.settings_store.change({"rag.top_k": 7})
         assert there.settings.top_k == 7
         here.parts.settings_store.reset()
         assert there.settings == Settings()
@@ -66,7 +66,7 @@ def test_a_search_goes_by_it(tmp_path: Path) -> None:
     with open_desk(tmp_path) as desk:
         desk.add_texts([(f"note {number}", f"The buoy number {number} was moored.") for number in range(6)])
         assert len(desk.search("buoy")) == 6
-        desk.parts.settings_store.set("rag.top_k", 2)
+        desk.parts.settings_store.change({"rag.top_k": 2})
         assert len(desk.search("buoy")) == 2
 
 
@@ -81,7 +81,7 @@ def test_a_search_goes_by_it(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_changes_nothing(tmp_path: Path, values: dict[str, Any], message: str) -> None:
     with Refdesk(tmp_path) as desk:
-        desk.parts.settings_store.set("rag.candidates", 44)
+        desk.parts.settings_store.change({"rag.candidates": 44})
         with pytest.raises(UsageError, match=message):
             desk.parts.settings_store.change(values)
         assert desk.parts.settings_store.load() == {"rag.candidates": 44}
@@ -109,7 +109,7 @@ def test_what_another_version_wrote_is_left_alone(tmp_path: Path) -> None:
         said = " ".join(desk.parts.settings_store.notes)
         assert "rag.telepathy is ignored: there is no setting" in said and "rag.fusion is ignored" in said
         assert len(desk.parts.settings_store.notes) == 3
-        desk.parts.settings_store.set("rag.top_k", 6)
+        desk.parts.settings_store.change({"rag.top_k": 6})
         assert len(desk.parts.settings_store.notes) == 3, "they stay for the version that knows them"
         desk.parts.settings_store.reset("rag.telepathy")
         assert len(desk.parts.settings_store.notes) == 2
@@ -121,7 +121,7 @@ def test_many_programs_change_at_once(tmp_path: Path) -> None:
     names = [spec.name for spec in specs() if type(spec.default) is bool]
     with Refdesk(tmp_path) as desk, Refdesk(tmp_path) as other:
         threads = [
-            threading.Thread(target=one.parts.settings_store.set, args=(name, "true"))
+            threading.Thread(target=one.parts.settings_store.change, args=({name: "true"},))
             for name in names
             for one in (desk, other)
         ]

@@ -59,22 +59,22 @@ def test_what_a_model_wrote_is_checked(said: str, expected: dict[int, Any]) -> N
 def test_the_store_keeps_them_beside_the_chunks_own(kind: str, tmp_path: Path) -> None:
     with open_either(kind, tmp_path) as desk:
         desk.add_texts(TEXTS)
-        reader, space = desk.parts.reader, desk.parts.embedder.name
+        reader, embedder = desk.parts.reader, desk.parts.embedder.name
         store = reader._summaries._store
         document = desk.document("anchors.txt")
         rows = np.ones((2, desk.parts.embedder.dimensions), dtype=np.int8)
         written = WrittenSummary(1, f"{TOKEN} DEFINES: sinker", ("How heavy?",), rows, "openai:m")
-        assert store.put_written(document, space, [written])
+        assert store.put_written(document, embedder, [written])
         seen = {one.document_id: one for one in reader.summaries(Scope())}
         assert seen[document.id].summary == f"{TOKEN} DEFINES: sinker" and seen[document.id].is_written
         assert desk.chunks("anchors.txt")[0].summary.startswith("The anchor"), "its own is as it was"
         assert store.written("another") == {}, "of another embedder"
-        assert np.array_equal(store.written(space)[document.id][1].vectors, rows)
+        assert np.array_equal(store.written(embedder)[document.id][1].vectors, rows)
         desk.move("anchors.txt", "elsewhere")
         assert len(reader.summaries(Scope(collections=("elsewhere",)))) == 1
         assert next(one for one in reader.summaries(Scope()) if one.document_id == document.id).is_written
         desk.add_text("anchors.txt", "Quite another text.", collection="elsewhere")
-        assert not store.written(space) and not store.put_written(document, space, [written]), "another version"
+        assert not store.written(embedder) and not store.put_written(document, embedder, [written]), "another version"
         desk.remove("anchors.txt")
         assert [one.is_written for one in reader.summaries(Scope())] == [False]
 

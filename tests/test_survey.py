@@ -111,7 +111,7 @@ def test_summaries_are_read_anew_only_for_documents_that_change(kind: str, tmp_p
 
         def summaries() -> list[ChunkSummary]:
             state = desk.parts.documents.state()
-            return kept.of(desk.parts.documents.documents(Scope(), "ready"), Scope(), state.generation, state.space)
+            return kept.of(desk.parts.documents.documents(Scope(), "ready"), Scope(), state.generation, state.embedder)
 
         first = summaries()
         assert [summary.summary for summary in first] == [text for _, text in TEXTS]

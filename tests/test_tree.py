@@ -13,8 +13,8 @@ import pytest
 from library_samples import seen_by
 from memory_desk import KINDS, open_either
 from refdesk import Refdesk
-from refdesk.ingest.background import Background, BackgroundPorts, new_job
-from refdesk.ingest.tree import MOST_SECTIONS, WINDOW, clusters_of, sections_of
+from refdesk.ingest.runs import Background, BackgroundPorts, new_job
+from refdesk.ingest.summarise import MOST_SECTIONS, WINDOW, clusters_of, sections_of
 from refdesk.ports import NoModels
 from refdesk.summaries import CLUSTER, DOCUMENT, SECTION, Proof, TreeNode
 from refdesk.types import Chunk, Job, Scope, Sentence

@@ -30,7 +30,7 @@ from refdesk.store_ports import (
 )
 from refdesk.types import Box, Document
 
-__all__ = ["LOCAL", "AdminDesk", "Caller", "CurrentSettings", "Keys", "Parts", "Sessions"]
+__all__ = ["LOCAL", "AdminDesk", "Caller", "Keys", "Parts", "Sessions"]
 
 
 class Keys:
@@ -126,21 +126,6 @@ def _caller(key: Key) -> Caller:
     return Caller(key.id, key.name, one_of("role", key.role, ROLES), key.collections)
 
 
-class CurrentSettings:
-    """The library's settings with those of this program over them; every question asks, few change them."""
-
-    def __init__(self, store: SettingsStore, own: Mapping[str, Any]) -> None:
-        self._store, self._own = store, own
-        self._made = (store.base, store.base.changed(own))
-
-    def __call__(self) -> Settings:
-        seen, made = self._made
-        if (now := self._store.current()) is not seen:
-            made = now.changed(self._own)
-            self._made = (now, made)
-        return made
-
-
 # What a desk is made of, and what an admin of the whole library may do with it
 
 SHOWN_OF_KEY = 4
@@ -193,7 +178,6 @@ class Parts:
     feedback: FeedbackStore
     keys: KeyStore
     settings_store: SettingsStore
-    own_settings: Mapping[str, Any]  # of this program, over those of the library
     settings: Callable[[], Settings]
     models: ModelCatalogue
     compact: Callable[[], object]
@@ -214,10 +198,7 @@ class AdminDesk:
         self.parts, self.caller = parts, caller
 
     def require(self, action: Action, *collections: str) -> None:
-        """The right of the caller to do this, in each of these collections."""
-        self.caller.require(action)
-        for collection in dict.fromkeys(collections):
-            self.caller.require(action, collection)
+        self.caller.require(action, *collections)
 
     @property
     def keys(self) -> Keys:
@@ -251,11 +232,13 @@ class AdminDesk:
     def list_settings(self) -> list[dict[str, Any]]:
         """Each setting as it is now, where that comes from, and what it may be."""
         self.require("settings")
-        values = {name: value for name, value, _ in self.settings.items()}
+        values = self.settings.by_name
         config = self.parts.config
         places = dict.fromkeys(config.common_settings, "environment") | dict.fromkeys(config.settings, "refdesk.toml")
         places |= dict.fromkeys(config.environment_settings, "environment")
-        places |= dict.fromkeys(self.stored_settings(), "library") | dict.fromkeys(self.parts.own_settings, "program")
+        places |= dict.fromkeys(self.stored_settings(), "library") | dict.fromkeys(
+            self.parts.settings_store.own, "program"
+        )
         return [
             {name: getattr(spec, name) for name in SPEC}
             | {
@@ -322,9 +305,9 @@ class AdminDesk:
         return self.parts.models.allowed(self.settings)
 
     def _put_to(self, model: str, settings: Settings) -> Settings:
-        """The settings of a question that is put to this model; "" is the one that is named."""
-        allowed = self.parts.models.allowed(settings) if model else []
-        if not model or model == next(iter(allowed), ""):
+        """The settings of a question that is put to this model."""
+        allowed = self.parts.models.allowed(settings)
+        if model == next(iter(allowed), ""):
             return settings
         if not settings.llm_enabled:
             raise ModelNotAllowed("models are switched off in this library", hint="ask without `model`")

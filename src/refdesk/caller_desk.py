@@ -465,8 +465,10 @@ class CallerDesk(AdminDesk):
     ) -> tuple[Question, Settings]:
         """A question as it is asked, checked, with the settings that hold for it."""
         scope = {name: options.pop(name) for name in SCOPE_OPTIONS if name in options}
-        self.require("ask")
-        chosen = self._put_to(model.strip(), self._chosen(settings))
+        self.caller.require("ask")
+        chosen = self._chosen(settings)
+        if model.strip():
+            chosen = self._put_to(model.strip(), chosen)
         if images:
             self.parts.asking.require_sight(chosen)
         pictures = import_module("refdesk.ask.vision").checked(images) if images else ()
@@ -493,7 +495,7 @@ class CallerDesk(AdminDesk):
         >>> desk.ask_sync("When is the price list revised?").content
         'The price list is revised every January. [1]'
         """
-        return run_sync(lambda: self.answer(question, **options), self.aclose)
+        return run_sync(lambda: self.answer(question, **options), self.parts.models.aclose)
 
     def staged(self, question: str, **options: Any) -> StagedQuestion:
         """The question, to be asked stage by stage; see ask/staged.py. The options are those of `ask`."""
@@ -517,7 +519,7 @@ class CallerDesk(AdminDesk):
             await staged.rerank()
             return await staged.context()
 
-        return run_sync(gathered, self.aclose)
+        return run_sync(gathered, self.parts.models.aclose)
 
     # what was answered
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Engine
 
-from refdesk.access import CurrentSettings, Parts, Sessions
+from refdesk.access import Parts, Sessions
 from refdesk.arguments import checked_collection, checked_metadata, checked_text
 from refdesk.ask.flow import Asking
 from refdesk.caller_desk import DEFAULT_COLLECTION, CallerDesk
@@ -39,8 +39,7 @@ from refdesk.index.local import LocalIndex
 from refdesk.index.postgres import SESSION, PostgresIndex
 from refdesk.index.tokens import FileTokens
 from refdesk.ingest.add import Intake
-from refdesk.ingest.background import BackgroundPorts
-from refdesk.ingest.runs import Run, at_work
+from refdesk.ingest.runs import BackgroundPorts, Run, at_work
 from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
@@ -113,8 +112,8 @@ class Refdesk(LibraryDesk):
         self._engine, self._follower = engine, follower
         self._reads = PreparedReader(engine)
         self._background = BackgroundWriter(engine)
-        stored = SqlSettings(self._reads, base, gone)
-        current = CurrentSettings(stored, overrides)
+        stored = SqlSettings(self._reads, base, gone, overrides)
+        current = stored.in_use
         self._documents = documents = SqlDocuments(engine)
         searched = documents if follower is engine else SqlDocuments(follower)
         tables = SqlTables(searched)
@@ -160,7 +159,6 @@ class Refdesk(LibraryDesk):
             feedback=SqlFeedback(engine, answers),
             keys=SqlKeys(self._reads, self._background),
             settings_store=stored,
-            own_settings=overrides,
             settings=current,
             models=models,
             compact=self._tidy,
@@ -427,7 +425,7 @@ class Refdesk(LibraryDesk):
 
     def counts(self) -> dict[str, int]:
         """Documents by status, chunks and vectors."""
-        return self._documents.counts(self._documents.state().space)
+        return self._documents.counts(self._documents.state().embedder)
 
     def check(self) -> list[Finding]:
         """Compares the indexes with the database."""
@@ -445,13 +443,13 @@ class Refdesk(LibraryDesk):
 
     def check_embedder(self) -> Finding:
         """Whether it embeds, and is the one that the library was made with."""
-        embedder, space = self.parts.embedder, self.state().space
+        embedder, built_with = self.parts.embedder, self.state().embedder
         try:
             vector = embedder.embed_query("Refdesk")
         except RefdeskError as error:
             return Finding("embedder", False, error.sentence, error.hint)
-        if space not in ("", embedder.name):
-            text = f"the library was built with '{space}', but the embedder is '{embedder.name}'"
+        if built_with not in ("", embedder.name):
+            text = f"the library was built with '{built_with}', but the embedder is '{embedder.name}'"
             hint = "run `refdesk reindex`, or set REFDESK_EMBEDDER to the old one"
             return Finding("embedder", False, text, hint)
         well = vector.shape == (embedder.dimensions,) and bool(np.isfinite(vector).all())

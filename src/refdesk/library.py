@@ -105,8 +105,8 @@ class LibraryReader:
         hits: list[Hit] = []
         for _ in range(4):
             state = self.refresh()
-            if method != "bm25" and state.space not in ("", self._embedder.name):
-                raise other_embedder(state.space, self._embedder.name)
+            if method != "bm25" and state.embedder not in ("", self._embedder.name):
+                raise other_embedder(state.embedder, self._embedder.name)
             wanted = repeated_terms(text, self.languages)
             found = search(self._index, wanted, vector, k=depth, method=method, scope=scope, weights=weights)
             hits = self._hits(found, state.generation)
@@ -320,11 +320,11 @@ class LibraryReader:
 
     def summary_cosines(self, some: Sequence[ChunkSummary], vector: NDArray[np.float32]) -> NDArray[np.float32]:
         """How near each of these summaries is; of a model's also the questions that it wrote beside it."""
-        space, generation = self._embedder.name, self.generation()
+        embedder, generation = self._embedder.name, self.generation()
         documents = [
             document for document in self.documents(Scope()) if document.id in {summary.document_id for summary in some}
         ]
-        written = self._summaries.written(documents, generation, space)
+        written = self._summaries.written(documents, generation, embedder)
         missing = [
             summary.chunk_id
             for summary in some
@@ -376,8 +376,8 @@ class LibraryReader:
                 self._index.refresh()
             except IndexDamaged:
                 # Only with the library's own embedder: nobody has asked for all vectors to be made anew.
-                if (space := self._chunks.state().space) not in ("", self._embedder.name):
-                    raise other_embedder(space, self._embedder.name) from None
+                if (built_with := self._chunks.state().embedder) not in ("", self._embedder.name):
+                    raise other_embedder(built_with, self._embedder.name) from None
                 self._rebuild()
 
     def rebuild(self) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 from refdesk.arguments import checked_collection, checked_metadata
 from refdesk.caller_desk import DEFAULT_COLLECTION, CallerDesk
 from refdesk.errors import LibraryBusy, LibraryError, NotFound, UsageError
-from refdesk.ingest.background import Background, BackgroundPorts, cost_of, new_job, tree_cost_of
 from refdesk.ingest.imported import (
     AirtableSource,
     ImportedDocument,
@@ -19,7 +18,7 @@ from refdesk.ingest.imported import (
     checked_chunk,
     read_lines,
 )
-from refdesk.ingest.runs import Run, at_work
+from refdesk.ingest.runs import Background, BackgroundPorts, Run, at_work, cost_of, new_job, tree_cost_of
 from refdesk.ingest.summarise import SummaryCost
 from refdesk.store_ports import Files, Jobs
 from refdesk.types import BACKGROUND, UNFINISHED, Added, Job, JobKind, Scope

@@ -499,6 +499,26 @@ def spoken_periods(text: str) -> list[tuple[int, int]]:
     ]
 
 
+def named_times(text: str) -> list[str]:
+    """The times that it names, in its words, each once, the earliest first.
+
+    >>> named_times("By how much did sales grow from FY2018 to FY2019?")
+    ['FY2018', 'FY2019']
+    """
+    spans = spoken_periods(text)
+    widest = [span for span in spans if not any(other != span and _holds(other, span) for other in spans)]
+    named = {str(when): text[slice(*span)] for span in widest if (when := read_period(text[slice(*span)])).year}
+    return sorted(named.values(), key=lambda words: when_of(read_period(words)))
+
+
+def _holds(span: tuple[int, int], other: tuple[int, int]) -> bool:
+    return span[0] <= other[0] and other[1] <= span[1]
+
+
+def when_of(period: TablePeriod) -> tuple[int, int, str]:
+    return period.year, period.quarter, period.end
+
+
 def length_at_end(text: str) -> int:
     """In months, of the time that a text ends with the length of, so that the day stands below it; else 0.
 

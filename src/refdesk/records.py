@@ -246,7 +246,7 @@ class LibraryState:
 
     generation: int = 0  # rises with every change of what is visible
     epoch: int = 0  # rises when the list of dropped chunks was emptied: read everything anew
-    space: str = ""  # the embedding model whose vectors are in use
+    embedder: str = ""  # whose vectors are in use
     lexical: int = 0  # the lexical index in use; rebuilding makes another one and then switches
     folded: int = 0  # the last chunk whose terms it holds; those of later ones are read from the store
     has_tables: bool = True  # not so where documents were added before their tables were kept
@@ -420,14 +420,14 @@ class Caller:
             return True
         return action not in WHOLE and (collection is None or lies_within(collection, self.collections))
 
-    def require(self, action: Action, collection: str | None = None) -> None:
-        if self.may(action, collection):
-            return
+    def require(self, action: Action, *collections: str) -> None:
+        """`AccessDenied` without the right to do this, and to do it in each of these collections."""
         if not self.may(action):
             limited = self.role == "admin"  # so it is the collections that forbid it
             kind = "an admin of some collections" if limited else f"a{'n' * (self.role == 'editor')} {self.role}"
             raise AccessDenied(f"{kind} may not {SAYING[action]}")
-        raise AccessDenied(f"this key may not {SAYING[action]} in '{collection}'")
+        if denied := [collection for collection in collections if not self.may(action, collection)]:
+            raise AccessDenied(f"this key may not {SAYING[action]} in '{denied[0]}'")
 
 
 LOCAL = Caller("", "local", "admin")

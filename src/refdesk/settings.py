@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from refdesk.errors import UsageError
@@ -33,7 +33,7 @@ LONGEST_RULES = 4000  # characters: of the smallest window, an eighth
 STRATEGIES = ["auto", "dense", "hybrid", "two_stage", "fusion", "graph", "multi_hop", "late_interaction"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Settings:
     """What can be changed without installing anything anew.
 
@@ -404,10 +404,22 @@ class Settings:
         for spec in fields(self):
             yield spec.metadata["name"], getattr(self, spec.name), spec.metadata["help"]
 
-    @property
+    # Every question asks for these, and settings seldom change: each is made once for each set of them.
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Any]:
+        return {name: value for name, value, _ in self.items()}
+
+    @cached_property
     def fingerprint(self) -> str:
         """Twelve characters that are equal exactly when all settings are."""
-        return _fingerprint(self)
+        text = json.dumps(self.by_name, sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+    @cached_property
+    def of_models(self) -> str:
+        """All that says which models are asked, and how."""
+        return str([(name, value) for name, value in self.by_name.items() if name.startswith("llm.")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,12 +493,6 @@ def preset(name: str) -> tuple[Mapping[str, Any], frozenset[str]]:
         raise UsageError(f"there is no preset '{name}'", hint=f"use {_either(tuple(PRESETS))}")
     others = frozenset(setting for values in PRESETS.values() for setting in values) - PRESETS[name].keys()
     return PRESETS[name], others if name == "balanced" else others - {ONLINE}
-
-
-@lru_cache(maxsize=64)
-def _fingerprint(settings: Settings) -> str:
-    text = json.dumps({name: value for name, value, _ in settings.items()}, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 def _checked(name: str, value: Any, spec: Any) -> Any:

@@ -129,18 +129,20 @@ class ChunkStore(Protocol):
     def chunk_ids(self, scope: Scope) -> NDArray[np.int64]:
         """The ids of all visible chunks in scope, ascending."""
 
-    def vectors_after(self, space: str, after: int, dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def vectors_after(
+        self, embedder: str, after: int, dimensions: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Ids and vectors of the chunks whose id is greater than `after`, ascending."""
 
-    def vectors_of(self, space: str, ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+    def vectors_of(self, embedder: str, ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
         """The vectors of these chunks."""
 
-    def sentence_vectors(self, space: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]: ...
+    def sentence_vectors(self, embedder: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]: ...
 
     def dropped(self, *, unpurged: bool = False) -> list[Range]:
         """Ranges of chunk ids that must not be found; `unpurged`: those that the lexical index may still hold."""
 
-    def counts(self, space: str) -> dict[str, int]:
+    def counts(self, embedder: str) -> dict[str, int]:
         """Documents by status, chunks and vectors: what the indexes must agree with."""
 
     def integrity(self) -> tuple[str, int, set[int]]:
@@ -251,7 +253,7 @@ class LibraryWriter(Protocol):
         When one of them cannot go, none does.
         """
 
-    def put_vectors(self, space: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
+    def put_vectors(self, embedder: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
         """Vectors of another embedding model beside those in use."""
 
     def put_tables(self, tables: Mapping[str, Sequence[StoredTable]], *, is_all: bool) -> None:
@@ -260,7 +262,7 @@ class LibraryWriter(Protocol):
     def begin_epoch(self) -> None:
         """Forgets the list of dropped chunks: indexes are written without them."""
 
-    def switch_index(self, space: str, lexical: int) -> None:
+    def switch_index(self, embedder: str, lexical: int) -> None:
         """From now on this embedding model's vectors and the lexical index of this number are in use."""
 
     def clear_unused(self) -> None:
@@ -270,10 +272,10 @@ class LibraryWriter(Protocol):
         """Where the bytes of a document lie."""
 
 
-def other_embedder(space: str, embedder: str) -> UsageError:
+def other_embedder(built_with: str, embedder: str) -> UsageError:
     """A library's vectors and the embedder do not fit."""
     return UsageError(
-        f"this library's vectors were made by '{space}', but the embedder now is '{embedder}'",
+        f"this library's vectors were made by '{built_with}', but the embedder now is '{embedder}'",
         hint="run `refdesk reindex` to embed everything again, or use the old embedder",
     )
 
@@ -466,9 +468,10 @@ class SessionStore(Protocol):
 
 
 class SettingsStore(Protocol):
-    """Names and values as they were set. `base` is what they stand on: the defaults and refdesk.toml."""
+    """Names and values as they were set; `base` are the defaults and refdesk.toml, `own` those of this program."""
 
     base: Settings
+    own: Mapping[str, Any]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -480,7 +483,8 @@ class SettingsStore(Protocol):
     def current(self) -> Settings:
         """`base` with the library's values; the same object until somebody changes one."""
 
-    def set(self, name: str, value: Any) -> None: ...
+    def in_use(self) -> Settings:
+        """`current` with the values of this program over them."""
 
     def reset(self, name: str | None = None) -> None:
         """Resets one setting, or all, to what refdesk.toml or the default says."""

@@ -87,19 +87,21 @@ class SummaryStore(Protocol):
     def chunk_summaries(self, document_ids: Collection[str]) -> dict[str, tuple[ChunkSummary, ...]]:
         """By document, in the order of the chunks; without what a model wrote."""
 
-    def written(self, space: str, document_ids: Collection[str] | None = None) -> dict[str, dict[int, WrittenSummary]]:
+    def written(
+        self, embedder: str, document_ids: Collection[str] | None = None
+    ) -> dict[str, dict[int, WrittenSummary]]:
         """What models wrote, by document and sequence number; their vectors are of this embedding model."""
 
-    def put_written(self, document: Document, space: str, found: Sequence[WrittenSummary]) -> bool:
+    def put_written(self, document: Document, embedder: str, found: Sequence[WrittenSummary]) -> bool:
         """Keeps them; False where the document is gone, or another version is there by now."""
 
-    def nodes(self, space: str, level: int, document_ids: Collection[str] | None = None) -> list[TreeNode]:
+    def nodes(self, embedder: str, level: int, document_ids: Collection[str] | None = None) -> list[TreeNode]:
         """The nodes of a level, in the order of documents; of some documents alone where these are named."""
 
-    def put_nodes(self, document: Document, space: str, nodes: Sequence[TreeNode]) -> bool:
+    def put_nodes(self, document: Document, embedder: str, nodes: Sequence[TreeNode]) -> bool:
         """The sections and the node of one document, in place of those it had; False as for `put_written`."""
 
-    def put_clusters(self, collection: str, space: str, nodes: Sequence[TreeNode]) -> None:
+    def put_clusters(self, collection: str, embedder: str, nodes: Sequence[TreeNode]) -> None:
         """The clusters of one collection, in place of those it had."""
 
 
@@ -109,19 +111,21 @@ class NoSummaries:
     def chunk_summaries(self, document_ids: Collection[str]) -> dict[str, tuple[ChunkSummary, ...]]:
         return {}
 
-    def written(self, space: str, document_ids: Collection[str] | None = None) -> dict[str, dict[int, WrittenSummary]]:
+    def written(
+        self, embedder: str, document_ids: Collection[str] | None = None
+    ) -> dict[str, dict[int, WrittenSummary]]:
         return {}
 
-    def put_written(self, document: Document, space: str, found: Sequence[WrittenSummary]) -> bool:
+    def put_written(self, document: Document, embedder: str, found: Sequence[WrittenSummary]) -> bool:
         return False
 
-    def nodes(self, space: str, level: int, document_ids: Collection[str] | None = None) -> list[TreeNode]:
+    def nodes(self, embedder: str, level: int, document_ids: Collection[str] | None = None) -> list[TreeNode]:
         return []
 
-    def put_nodes(self, document: Document, space: str, nodes: Sequence[TreeNode]) -> bool:
+    def put_nodes(self, document: Document, embedder: str, nodes: Sequence[TreeNode]) -> bool:
         return False
 
-    def put_clusters(self, collection: str, space: str, nodes: Sequence[TreeNode]) -> None:
+    def put_clusters(self, collection: str, embedder: str, nodes: Sequence[TreeNode]) -> None:
         """There is no place for them."""
 
 
@@ -147,9 +151,9 @@ class Summaries:
         self._reading = threading.Lock()
         self.vectors: dict[int, NDArray[np.float16]] = {}  # of chunks' own summaries, by the id of the chunk
 
-    def of(self, documents: Sequence[Document], scope: Scope, generation: int, space: str) -> list[ChunkSummary]:
+    def of(self, documents: Sequence[Document], scope: Scope, generation: int, embedder: str) -> list[ChunkSummary]:
         """The summaries of the chunks of these documents that are in scope; a model's goes before the chunk's own."""
-        kept = self._current(documents, generation, space)
+        kept = self._current(documents, generation, embedder)
         found: list[ChunkSummary] = []
         for document in documents:
             written = kept.written.get(document.id, {})
@@ -160,17 +164,17 @@ class Summaries:
         return found
 
     def written(
-        self, documents: Sequence[Document], generation: int, space: str
+        self, documents: Sequence[Document], generation: int, embedder: str
     ) -> Mapping[str, Mapping[int, WrittenSummary]]:
         """What models wrote of these documents, by id and sequence number."""
-        kept = self._current(documents, generation, space).written
+        kept = self._current(documents, generation, embedder).written
         return {document.id: kept[document.id] for document in documents if document.id in kept}
 
-    def nodes(self, documents: Sequence[Document], level: int, generation: int, space: str) -> list[TreeNode]:
+    def nodes(self, documents: Sequence[Document], level: int, generation: int, embedder: str) -> list[TreeNode]:
         """The documents' nodes of a level; of clusters those that hold no other document."""
-        kept = self._current((), generation, space)
+        kept = self._current((), generation, embedder)
         if level not in kept.nodes:
-            kept.nodes[level] = self._store.nodes(space, level)
+            kept.nodes[level] = self._store.nodes(embedder, level)
         seen = {document.id for document in documents}
         if level == CLUSTER:
             return [node for node in kept.nodes[level] if seen.issuperset(node.members)]
@@ -181,18 +185,18 @@ class Summaries:
         kept = self.vectors if len(self.vectors) + len(vectors) <= MOST_VECTORS else {}
         self.vectors = {**kept, **vectors}
 
-    def sections(self, document_ids: Sequence[str], space: str) -> list[TreeNode]:
+    def sections(self, document_ids: Sequence[str], embedder: str) -> list[TreeNode]:
         """Those of a few documents, read from the store: there may be a hundred of each."""
-        return self._store.nodes(space, SECTION, document_ids)
+        return self._store.nodes(embedder, SECTION, document_ids)
 
-    def _current(self, documents: Sequence[Document], generation: int, space: str) -> _SummaryGeneration:
+    def _current(self, documents: Sequence[Document], generation: int, embedder: str) -> _SummaryGeneration:
         with self._reading:  # by one thread at a time: all others would read the same
             kept = self._kept
             if kept.generation != generation:
                 # Those of documents that are gone are let go when they are the greater part of what is kept.
                 is_mostly_gone = len(kept.documents) > SPARE + 2 * len(documents) > SPARE
                 kept = _SummaryGeneration(
-                    generation, {} if is_mostly_gone else kept.documents, self._store.written(space)
+                    generation, {} if is_mostly_gone else kept.documents, self._store.written(embedder)
                 )
             stale = [
                 document for document in documents if kept.documents.get(document.id, ("",))[0] != document.updated_at

@@ -127,15 +127,15 @@ def _is_of(document: Document, days: Days) -> bool:
 
 def _told_apart(subject: str, documents: Sequence[Document]) -> tuple[list[Document], str]:
     """The documents that a stretch of the question chooses, by collection or format (then in words), or by name."""
-    said = subject.lower()
+    lowered = subject.lower()
     if own := [
         document
         for document in documents
-        if said in (document.collection.lower(), document.collection.lower().rpartition("/")[2])
+        if lowered in (document.collection.lower(), document.collection.lower().rpartition("/")[2])
     ]:
         return own, f"in the collection {own[0].collection}"
     if own := [
-        document for document in documents if document.format and said.removesuffix("s") == document.format.lower()
+        document for document in documents if document.format and lowered.removesuffix("s") == document.format.lower()
     ]:
         return own, f"of the format {own[0].format}"
     return named_documents(subject, documents), ""

@@ -1,18 +1,28 @@
-"""Turns a writer's stream into text that can be shown: trims it and reads its markers as it arrives."""
+"""Turns a writer's stream into text that can be shown: trims it and reads its markers as it arrives.
+
+Also what is quoted where no model writes, and what is said of models that failed.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
-from refdesk.answer import Content, Context, Passage, Replace, Usage
-from refdesk.ask.extract import Quote
+from refdesk.answer import Content, Context, Event, FailedModel, Passage, Plan, Query, Replace, Retrieved, Turn, Usage
+from refdesk.ask.extract import Quote, extract
 from refdesk.ask.markers import MarkerStream
-from refdesk.errors import ProviderError
-from refdesk.ports import Piece
+from refdesk.ask.plan import Budget
+from refdesk.ask.wording import said
+from refdesk.errors import ProviderEmpty, ProviderError, ProviderInterrupted, ProviderRefused, ProviderUnavailable
+from refdesk.ports import LLM, Models, Piece
 from refdesk.prompts import REASONING_TAG, SUGGESTED_QUESTIONS
+from refdesk.settings import Settings
+from refdesk.trace import Trace, in_thread
 
 # What of a model's words is not the answer? Hidden reasoning, a preamble, the questions it suggests.
 
@@ -426,3 +436,156 @@ def drafted(text: str, context: Context) -> Draft:
     draft.take(Piece(text=text))
     draft.finish()
     return draft
+
+
+# --- who writes where no model does? ----------------------------------------------------------------------------------
+
+QUOTING = "quoting the documents instead"
+NEAREST_SENTENCES = 2
+TOO_SMALL = "No passage fits into the context (max_context_chars is {most}), so only the best one was used."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WritingTask:
+    """What is written into a draft, and by whom."""
+
+    query: Query
+    plan: Plan
+    retrieved: Retrieved
+    turns: Sequence[Turn]
+    models: Models
+    budget: Budget
+    settings: Settings
+    trace: Trace
+    doubt: str = ""
+    most_characters: int | None = None
+
+    def model(self, draft: Draft) -> LLM | None:
+        """Who is to write; its failures are noted in the draft and the trace."""
+        return self.models.role("answer", lambda why: self.trace.skip("try", why), draft.failures.append)
+
+
+async def quoted(draft: Draft, task: WritingTask) -> AsyncGenerator[Event, None]:
+    """The sentences of the documents, in place of whatever the draft holds; the nearest, where none answers."""
+    query, is_near = task.query, task.doubt == "near"
+    if draft.context.is_too_small:
+        draft.notes.append(TOO_SMALL.format(most=task.most_characters or task.settings.max_context_chars))
+    if void := draft.start_over(EXTRACTIVE, QUOTING):
+        yield void
+    most = NEAREST_SENTENCES if is_near else None
+    quotes = await in_thread(extract, query, draft.context, task.retrieved, task.settings, most)
+    if is_near and quotes and (shown := draft.say(nearest(query.question))):
+        yield shown
+    for quote in quotes:
+        if shown := draft.quote(quote):
+            yield shown
+
+
+def nearest(question: str) -> str:
+    """What is said before the sentences that come nearest to a question that has no answer."""
+    return f"{said('missing', question)} {said('nearest', question)}\n\n"
+
+
+# --- what is said of a model that did not answer? A sentence for the reader, a warning in the log, a code to count ----
+
+NO_CREDIT = "the account has no credit left"
+REFUSED: Mapping[int, str] = {
+    401: "the API key was refused",
+    402: NO_CREDIT,
+    403: "the API key was refused",
+    404: "the provider does not know this model",
+    429: NO_CREDIT,  # any other 429 is `ProviderUnavailable`
+}
+
+logger = logging.getLogger("refdesk.ask")
+
+
+def notify(draft: Draft, trace: Trace) -> None:
+    """Notes for the reader and warnings in the log of every model that failed before the writer of this draft."""
+    failed = given_up(draft.failures, draft.model)
+    warn(failed, trace)
+    if failed:
+        draft.notes.append(sentence(failed, draft.model, is_quoting=bool(draft.content)))
+
+
+def given_up(failures: Sequence[ProviderError], writer: str) -> list[ProviderError]:
+    """The last failure of each model, without the writer's: one that broke off and began anew has answered."""
+    return list({failure.model: failure for failure in failures if failure.model != writer}.values())
+
+
+def failed_models(draft: Draft) -> tuple[FailedModel, ...]:
+    return tuple(
+        FailedModel(provider_error.model, provider_error.code)
+        for provider_error in given_up(draft.failures, draft.model)
+    )
+
+
+def sentence(failed: Sequence[ProviderError], writer: str, *, is_quoting: bool) -> str:
+    """`openai:gpt-4o did not answer (the API key was refused), so this answer is quoted from the documents.`"""
+    named = ", nor did ".join(
+        f"{failure.model} did not answer ({reason(failure)})" if place == 0 else f"{failure.model} ({reason(failure)})"
+        for place, failure in enumerate(failed)
+    )
+    if writer != EXTRACTIVE:
+        return f"{named}, so {writer} wrote this instead."
+    instead = "this answer is quoted from the documents" if is_quoting else "no model has searched for it"
+    return f"{named}, so {instead}."
+
+
+def warn(failed: Sequence[ProviderError], trace: Trace) -> None:
+    """One line for each, under the id of its answer, whose trace has every try.
+
+    Not in the provider's words: some say the whole request again, and questions are not logged.
+    """
+    for failure in failed:
+        message = {
+            "model": failure.model,
+            "code": failure.code,
+            "status": failure.status,
+            "hint": failure.hint,
+            "answer_id": trace.id,
+        }
+        logger.warning("%s did not answer: %s", failure.model, reason(failure), extra=message)
+
+
+def reason(error: ProviderError) -> str:
+    """Why it did not answer, in plain words; no address, no key and nothing that the provider said.
+
+    >>> reason(ProviderRefused("openai:gpt-4o answered 401: wrong key sk-…", status=401))
+    'the API key was refused'
+    """
+    match error:
+        case ProviderRefused():
+            return REFUSED.get(error.status, "it refused the request" if error.status else "it could not be called")
+        case ProviderUnavailable():
+            return _unavailable(error.status)
+        case ProviderInterrupted():
+            return "the connection was lost"
+        case ProviderEmpty():
+            return "it wrote nothing"
+    return "it failed"
+
+
+def _unavailable(status: int) -> str:
+    if status == 429:
+        return "it is overloaded"
+    return "its server failed" if status >= 500 else "it is not available"
+
+
+async def written_into(draft: Draft, pieces: AsyncGenerator[Piece, None]) -> AsyncGenerator[Event, None]:
+    """Takes a model's pieces into a draft to the end of them, and gives what a reader is to see of each."""
+    async with aclosing(pieces):
+        async for piece in pieces:
+            if shown := draft.take(piece):
+                yield shown
+    if shown := draft.finish():
+        yield shown
+
+
+def gave_up(draft: Draft, error: ProviderError, model: str, trace: Trace, instead: str) -> None:
+    """Notes in the draft and the trace that a model failed, what that cost, and what is done instead."""
+    draft.usage += error.spent or Usage()
+    if error not in draft.failures:  # no chain has heard of it
+        error.model = error.model or model
+        draft.failures.append(error)
+    trace.skip("model", f"{error.sentence}; {instead}")

@@ -158,11 +158,11 @@ def below_heading(scored: list[ScoredSentence]) -> list[ScoredSentence]:
     heading, chunk = scored[0], scored[0].chunk
     places = range(heading.sentence + 1, len(chunk.sentences))
     stop = next((place for place in places if heads_text(chunk, place)), len(chunk.sentences))
-    below = [one for one in scored if one.chunk.id == chunk.id and heading.sentence < one.sentence < stop]
-    others = [one for one in scored if one not in below]
-    rivals = sum(math.exp(one.score - heading.score) for one in others if one is not heading and can_stand(one))
-    below.sort(key=lambda one: one.sentence)
-    return [*(replace(one, score=heading.score, share=1.0 / (1.0 + rivals)) for one in below), *others]
+    below = [other for other in scored if other.chunk.id == chunk.id and heading.sentence < other.sentence < stop]
+    others = [other for other in scored if other not in below]
+    rivals = sum(math.exp(other.score - heading.score) for other in others if other is not heading and can_stand(other))
+    below.sort(key=lambda other: other.sentence)
+    return [*(replace(other, score=heading.score, share=1.0 / (1.0 + rivals)) for other in below), *others]
 
 
 def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
@@ -291,9 +291,9 @@ def _comparison(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSe
     defining = [next((sentence for sentence in ranked if _defines(side, sentence)), None) for side in sides]
     if len(left) <= 1 and all(defining):  # nothing is asked but how they differ: what each of them is
         return [sentence for sentence in defining if sentence is not None]
-    for one in ranked:
-        if one.score > ranked[0].score - NEAR and all(side <= read(one.text).terms for side in own):
-            return [one]
+    for scored in ranked:
+        if scored.score > ranked[0].score - NEAR and all(side <= read(scored.text).terms for side in own):
+            return [scored]
     chosen: list[ScoredSentence] = []
     is_named = all(any(side <= _around(sentence) for sentence in ranked) for side in own)
     for side in own:
@@ -333,13 +333,13 @@ def _share(side: frozenset[str], sentence: ScoredSentence) -> float:
 def _summary(ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
     """The first sentence of each section, best sections first, then in the order of the documents."""
     leads: dict[tuple[str, tuple[str, ...]], ScoredSentence] = {}
-    for one in ranked:
-        if one.chunk.kind == "table":
+    for scored in ranked:
+        if scored.chunk.kind == "table":
             continue
-        section = (one.chunk.document_id, one.chunk.heading_path)
+        section = (scored.chunk.document_id, scored.chunk.heading_path)
         known = leads.get(section)
-        if known is None or _place(one) < _place(known):
-            leads[section] = one
+        if known is None or _place(scored) < _place(known):
+            leads[section] = scored
     chosen = _distinct(leads.values(), SUMMARY_SENTENCES)
     if len(chosen) < SUMMARY_SENTENCES:  # few sections: their best sentences beside the leads
         chosen += _distinct(
@@ -446,8 +446,8 @@ def _before(sentence: ScoredSentence) -> ScoredSentence | None:
 def _document_order(chosen: Sequence[ScoredSentence]) -> list[ScoredSentence]:
     """Documents as they were first chosen, sentences as they stand."""
     first: dict[str, int] = {}
-    for one in chosen:
-        first.setdefault(one.chunk.document_id, len(first))
+    for scored in chosen:
+        first.setdefault(scored.chunk.document_id, len(first))
     return sorted(chosen, key=lambda sentence: (first[sentence.chunk.document_id], _place(sentence)))
 
 
@@ -520,7 +520,7 @@ def _rest(found: ChosenList, question: str) -> str:
 
 
 def _lines(chosen: Sequence[ScoredSentence]) -> list[Quote]:
-    return [Quote(quoted(one), "\n- " if number else "- ", one) for number, one in enumerate(_with_headers(chosen))]
+    return [Quote(quoted(row), "\n- " if number else "- ", row) for number, row in enumerate(_with_headers(chosen))]
 
 
 def _with_headers(chosen: Sequence[ScoredSentence]) -> list[ScoredSentence]:
@@ -536,9 +536,9 @@ def _with_headers(chosen: Sequence[ScoredSentence]) -> list[ScoredSentence]:
     return found
 
 
-def _at(one: ScoredSentence, sentence: int) -> ScoredSentence:
+def _at(scored: ScoredSentence, sentence: int) -> ScoredSentence:
     """Another sentence of the same chunk."""
-    return replace(one, sentence=sentence, text=sentence_text(one.chunk, sentence), share=0.0, span=None)
+    return replace(scored, sentence=sentence, text=sentence_text(scored.chunk, sentence), share=0.0, span=None)
 
 
 def quoted(sentence: ScoredSentence) -> str:
@@ -566,18 +566,18 @@ def yes_or_no(question: str, sentences: Sequence[str]) -> str:
     """What one of these sentences says for certain; "" where none does, or where they disagree."""
     if not asks_yes_or_no(question) or is_negated(question):
         return ""
-    found = {said for sentence in sentences for clause in _CLAUSE.split(sentence) if (said := _says(question, clause))}
+    found = {says for sentence in sentences for clause in _CLAUSE.split(sentence) if (says := _says(question, clause))}
     return found.pop() if len(found) == 1 else ""
 
 
 def _says(question: str, clause: str) -> str:
     asked, own = read(question), read(clause)
     content = [term for term in asked.stems if term in asked.content - _MEANT_TERMS]
-    held = [term for term in own.stems if term in own.content - _MEANT_TERMS]
+    both = [term for term in own.stems if term in own.content - _MEANT_TERMS]
     if not content or asked.numbers != own.numbers:
         return ""
-    at = next((place for place in range(len(held)) if held[place : place + len(content)] == content), None)
-    if at != 0 or len(held) - len(content) > MOST_BEHIND:
+    at = next((place for place in range(len(both)) if both[place : place + len(content)] == content), None)
+    if at != 0 or len(both) - len(content) > MOST_BEHIND:
         return ""
     limits = {word for word in words(clause) if word in _MEANT} - set(words(question))
     negated = is_negated(clause)

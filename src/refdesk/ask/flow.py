@@ -34,10 +34,18 @@ from refdesk.answer import (
 )
 from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.classify import reply
-from refdesk.ask.draft import Draft
-from refdesk.ask.formula_text import PERCENT, names_ratio, ratio_named
-from refdesk.ask.formulas import asks_over_time, asks_to_compute, computed_answer, of_each_owner, over_time
-from refdesk.ask.generate import NOTHING, general, unproved
+from refdesk.ask.draft import Draft, quoted
+from refdesk.ask.formula_text import (
+    PERCENT,
+    asks_for_formula,
+    asks_of_several,
+    asks_over_time,
+    asks_to_compute,
+    names_ratio,
+    ratio_named,
+)
+from refdesk.ask.formulas import FigurePorts, computed_answer, of_each_owner, over_time
+from refdesk.ask.generate import NOTHING, general, unproved, write
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, doubted, judge, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped, no_picture, no_place
 from refdesk.ask.listing import summed_up
@@ -46,13 +54,12 @@ from refdesk.ask.named_figures import says_ratio, with_named_figures
 from refdesk.ask.no_answer import is_fit_figure, is_told_better
 from refdesk.ask.plan import Budget, left_out, make_plan
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
-from refdesk.ask.retrieve import SentenceReranker, retrieve
+from refdesk.ask.retrieve import Retrieval, SentenceReranker, retrieve
 from refdesk.ask.side_by_side import side_by_side
 from refdesk.ask.table_answer import (
     TablesRead,
     asks_for_figure,
     asks_which,
-    asks_yes_or_no,
     figure_answer,
     of_named_document,
     read_tables,
@@ -146,7 +153,7 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     count = len(await in_thread(library.documents, question.scope))
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader, models, keeper.turns)
-    retrieved = await keeper.hits(query, plan, lambda: retrieve(query, plan, question.scope, *ports))
+    retrieved = await keeper.hits(query, plan, lambda: retrieve(query, Retrieval(plan, question.scope, *ports)))
     async with aclosing(answer_from(question, desk, keeper, query, answer, plan, budget, retrieved, trace)) as events:
         async for event in events:
             yield event
@@ -170,19 +177,18 @@ async def answer_from(
     tables, retrieved = await _from_tables(query, plan, retrieved, relevance, desk, trace)
     tables = with_parts(of_named_document(tables, query, retrieved), query, retrieved)
     doubt = _doubted(question, relevance, retrieved, desk.settings, keeper)
-    found = None
-    if not _is_looked_at(question, plan, retrieved):
-        asked = (question, answer, query, plan, retrieved, relevance, tables, doubt)
-        found = await _without_reading(*asked, desk, trace)
-    if found is not None:
-        if found.citations:
-            yield Sources(found.citations)
-        yield Content(found.content)
-        yield Done(await keeper.keep(found, query))
+    writer = write if plan.use_llm else quoted
+    found = Findings(question, query, answer, plan, budget, retrieved, relevance, tables, doubt, writer)
+    is_looked_at = _is_looked_at(question, plan, retrieved)
+    told = None if is_looked_at else await _without_reading(found, desk, trace)
+    if told is not None:
+        if told.citations:
+            yield Sources(told.citations)
+        yield Content(told.content)
+        yield Done(await keeper.keep(told, query))
         return
 
-    found_so_far = Findings(question, query, answer, plan, budget, retrieved, relevance, tables, doubt)
-    async with aclosing(read_and_write(found_so_far, desk, keeper, trace)) as events:
+    async with aclosing(read_and_write(found, desk, keeper, trace)) as events:
         async for event in events:
             yield event
 
@@ -257,50 +263,32 @@ def _doubted(
     return "near" if doubt and foreign else doubt
 
 
-async def _without_reading(
-    question: Question,
-    answer: Answer,
-    query: Query,
-    plan: Plan,
-    retrieved: Retrieved,
-    relevance: Relevance,
-    tables: TablesRead,
-    doubt: Doubt,
-    desk: AskPorts,
-    trace: Trace,
-) -> Answer | None:
+async def _without_reading(found: Findings, desk: AskPorts, trace: Trace) -> Answer | None:
     """What tables alone answer, and that nothing does; None where passages are to be read."""
-    if (computed := await _computed(question, answer, query, plan, retrieved, tables, desk, trace)) is not None:
+    if (computed := await _computed(found, desk, trace)) is not None:
         return computed
-    if (compared := await _compared(answer, query, plan, retrieved, tables, desk, trace)) is not None:
+    if (compared := await _compared(found, desk, trace)) is not None:
         return compared
-    is_read = tables.is_sure or (doubt == "missing" and tables.is_likely)
-    if tables.best and is_read:
-        asked = (query, retrieved, desk.embedder)
-        shown = partial(shown_figure, tables.best)  # with the unit of its column: "0.98 million EUR"
-        is_read = await in_thread(is_fit_figure, shown, tables.best.chance, *asked)
-    asks_for_more = tables.parts is not None or (query.number < 0.5 and wanted(query) == "several")
-    is_part = tables.best and len(tables.best.plan.texts) == 1 and asks_for_more
-    if tables.parts and tables.best and is_read and not is_part and tables.best.chance < tables.parts.chance:
-        return await in_thread(figure_answer, answer, plan, retrieved, tables.parts, desk.library)
-    if tables.best and is_read and not is_part:  # "what were the sales" asks for one number, "which gauges" for several
-        return await in_thread(figure_answer, answer, plan, retrieved, tables.best, desk.library)
-    if doubt == "missing" and tables.parts:
-        return await in_thread(figure_answer, answer, plan, retrieved, tables.parts, desk.library)
-    return refuse(answer, plan, query, retrieved, relevance) if doubt == "missing" else None
+    query, retrieved, is_missing = found.query, found.retrieved, found.doubt == "missing"
+    best, parts = found.tables.best, found.tables.parts
+    is_read = found.tables.is_sure or (is_missing and found.tables.is_likely)
+    if best and is_read:
+        shown = partial(shown_figure, best)  # with the unit of its column: "0.98 million EUR"
+        is_read = await in_thread(is_fit_figure, shown, best.chance, query, retrieved, desk.embedder)
+    # "What were the sales" asks for one number, "which gauges" for several.
+    asks_for_more = parts is not None or (query.number < 0.5 and wanted(query) == "several")
+    if not is_read or (best and len(best.plan.texts) == 1 and asks_for_more):
+        best = None
+    if parts and (is_missing if best is None else best.chance < parts.chance):
+        best = parts
+    if best:
+        return await in_thread(figure_answer, found.answer, found.plan, retrieved, best, desk.library)
+    return refuse(found.answer, found.plan, query, retrieved, found.relevance) if is_missing else None
 
 
-async def _computed(
-    question: Question,
-    answer: Answer,
-    query: Query,
-    plan: Plan,
-    retrieved: Retrieved,
-    tables: TablesRead,
-    desk: AskPorts,
-    trace: Trace,
-) -> Answer | None:
+async def _computed(found: Findings, desk: AskPorts, trace: Trace) -> Answer | None:
     """What a formula gives that the question defines, or names where no table has the figure itself."""
+    answer, query, plan, retrieved = found.answer, found.query, found.plan, found.retrieved
     if not plan.read or plan.use_llm or not asks_to_compute(query):
         return None
     if asks_over_time(query):
@@ -309,36 +297,37 @@ async def _computed(
             stage.gave(figures=len(series))
             if series:
                 return await in_thread(series_answer, answer, plan, retrieved, series, desk.library)
-    found = None
+    told = None
     with trace.optional("formula", hits=len(retrieved.considered)) as stage:
+        is_of_several = asks_of_several(query)
+        if not is_of_several and not asks_for_formula(query):
+            stage.gave(chance=0.0)
+            return None
         owned: list[tuple[str, TablePlan]] = []
         within = retrieved
-        if asks_for_figure(query):
+        if is_of_several:
             owned, within = await in_thread(of_each_owner, query, retrieved, desk.library, desk.reader)
         if owned:
             names, plans = [name for name, _ in owned], [own for _, own in owned]
-            found = await in_thread(series_answer, answer, plan, within, plans, desk.library, names)
-            stage.gave(chance=found.confidence.score)
-            return found
-        asked = (question.scope, desk.library, desk.embedder, desk.reader, desk.settings)
-        is_known = tables.is_sure or tables.is_likely
-        known = (answer, plan, query.fullest, is_known, asks_yes_or_no(query), query.parts, retrieved)
-        found = await in_thread(computed_answer, *known, *asked)
-        stage.gave(chance=found.confidence.score if found else 0.0)
-    return found
+            told = await in_thread(series_answer, answer, plan, within, plans, desk.library, names)
+            stage.gave(chance=told.confidence.score)
+            return told
+        ports = FigurePorts(found.question.scope, desk.library, desk.embedder, desk.reader, desk.settings)
+        is_known = found.tables.is_sure or found.tables.is_likely
+        told = await in_thread(computed_answer, answer, plan, query, is_known, retrieved, ports)
+        stage.gave(chance=told.confidence.score if told else 0.0)
+    return told
 
 
-async def _compared(
-    answer: Answer, query: Query, plan: Plan, retrieved: Retrieved, tables: TablesRead, desk: AskPorts, trace: Trace
-) -> Answer | None:
+async def _compared(found: Findings, desk: AskPorts, trace: Trace) -> Answer | None:
     """What is compared, side by side, where one table has all sides; a model writes its own comparison."""
-    found = None
+    query, plan, candidates_read, told = found.query, found.plan, found.tables.candidates, None
     if len(query.parts) > 1 and not plan.use_llm:
-        with trace.optional("compare", sides=len(query.parts), tables=len(tables.candidates)) as stage:
-            asked = (answer, query, plan, retrieved, tables.candidates, desk.library)
-            found = await in_thread(side_by_side, *asked)
-            stage.gave(attributes=len(found.claims) if found else 0)
-    return found
+        with trace.optional("compare", sides=len(query.parts), tables=len(candidates_read)) as stage:
+            asked = (found.answer, query, plan, found.retrieved, candidates_read, desk.library)
+            told = await in_thread(side_by_side, *asked)
+            stage.gave(attributes=len(told.claims) if told else 0)
+    return told
 
 
 async def _planned(

@@ -13,8 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
 
-from refdesk.periods import read_period, spoken_periods
-from refdesk.text import asset_lines, word_set
+from refdesk.answer import Query
+from refdesk.ask.sentences import asking_part, question_words
+from refdesk.ask.table_answer import asks_for_figure, asks_yes_or_no
+from refdesk.ask.table_question import asking_clause
+from refdesk.ask.wording import NUMBER
+from refdesk.periods import named_times, read_period, spoken_periods
+from refdesk.text import asset_lines, terms, word_set
 
 MOST_FIGURES = 12  # of a formula
 BEFORE_NAMES, BEFORE_DEFINED = frozenset(("the", "and", "where", "if")), frozenset(("is", "are", "being"))
@@ -410,3 +415,37 @@ def _of_ratio(formula: str, when: str) -> list[Node]:
         return []
     root = _read(formula.strip("% ").replace("{now}", when).replace("{before}", before), when)
     return [root] if root is not None else []
+
+
+# --- is anything to be computed? --------------------------------------------------------------------------------------
+
+_HAS_BECOME = re.compile(r"^how (?:has|have)\b", re.IGNORECASE)
+
+
+def asks_to_compute(query: Query) -> bool:
+    """May a formula answer it? Yes or no only where it names a time or a ratio: "has debt grown since 2021?"."""
+    is_of_time = asks_yes_or_no(query) and (bool(named_times(query.fullest)) or names_ratio(query.fullest))
+    return query.number >= NUMBER or asks_for_figure(query) or is_of_time
+
+
+def asks_over_time(query: Query) -> bool:
+    """Does it ask how a figure has become, and name no time?"""
+    text = asking_part(query.fullest)
+    is_so = asks_for_figure(query) and _HAS_BECOME.search(asking_clause(text)) is not None
+    return is_so and not named_times(text)
+
+
+def asks_of_several(query: Query) -> bool:
+    """Does it ask for a figure and name more than one thing that may have it? "WB-7" is one."""
+    text = asking_part(query.fullest)
+    names = question_words(asking_clause(text)).sentence.names
+    naming = [word for word in text.replace("/", " ").split() if not names.isdisjoint(terms(word))]
+    return asks_for_figure(query) and len(naming) > 1
+
+
+def asks_for_formula(query: Query) -> bool:
+    """Does it ask for a formula, for growth, or between two times for a change?"""
+    text = query.fullest
+    times = named_times(text)
+    has_grown = any(map(asks_for_growth, query.parts or [text]))
+    return len(times) == 2 or has_grown or bool(formulas_in(text, times if len(times) > 1 else ()))

@@ -25,11 +25,10 @@ from refdesk.ask.formula_text import (
     asks_for_growth,
     derived,
     formulas_in,
-    names_ratio,
     without_growth,
 )
 from refdesk.ask.judge import HIGH, level, related, sources
-from refdesk.ask.line_items import ItemCell, Report, named_times, vectors_of, when_of
+from refdesk.ask.line_items import ItemCell, Report, vectors_of
 from refdesk.ask.named_figures import (
     absence,
     asked_by_name,
@@ -46,7 +45,6 @@ from refdesk.ask.table_answer import (
     INSTEAD,
     SHOWN,
     FigureText,
-    asks_for_figure,
     asks_which,
     asks_yes_or_no,
     cell_citations,
@@ -55,9 +53,8 @@ from refdesk.ask.table_answer import (
     table_candidates,
 )
 from refdesk.ask.table_question import asking_clause, document_words, with_named_rows
-from refdesk.ask.wording import NUMBER
 from refdesk.library import LibraryReader
-from refdesk.periods import TablePeriod, period_from, read_period
+from refdesk.periods import TablePeriod, named_times, period_from, read_period, when_of
 from refdesk.ports import Embedder, Reader
 from refdesk.settings import Settings
 from refdesk.tables import shown_value
@@ -144,44 +141,42 @@ class LookedUp(NamedTuple):
         return text.strip("()-−") if self.value >= 0 else text
 
 
+class FigurePorts(NamedTuple):
+    """What the figures of a formula are looked up with, and where."""
+
+    scope: Scope
+    library: LibraryReader
+    embedder: Embedder
+    reader: Reader
+    settings: Settings
+
+
 def computed_answer(
-    answer: Answer,
-    plan: Plan,
-    text: str,
-    is_known: bool,
-    is_judged: bool,
-    sides: Sequence[str],
-    retrieved: Retrieved,
-    scope: Scope,
-    library: LibraryReader,
-    embedder: Embedder,
-    reader: Reader,
-    settings: Settings,
+    answer: Answer, plan: Plan, query: Query, is_known: bool, retrieved: Retrieved, ports: FigurePorts
 ) -> Answer | None:
     """What the formulas give that a question asks for; of those that it only names, where no table has the figure.
 
-    `is_known`: a table has one; `is_judged`: it asks for yes or no, so that the year before is told beside the year;
-    `sides`: what it compares.
+    `is_known`: a table has one. Where yes or no is asked for, the year before is told beside the year.
     """
-    ports = (scope, library, embedder, reader, settings)
+    text, sides, library, reader = query.fullest, query.parts, ports.library, ports.reader
     times = named_times(text)
     formulas = formulas_in(text, times if len(times) > 1 else ())
     if formulas and not is_known and not asks_which(text):
-        both = _with_year_before(text, times, retrieved, library) if is_judged else ()
-        if both and (told := formula_answer(answer, plan, retrieved, formulas_in(text, both), *ports)):
+        both = _with_year_before(text, times, retrieved, library) if asks_yes_or_no(query) else ()
+        if both and (told := formula_answer(answer, plan, retrieved, formulas_in(text, both), ports)):
             return told
-        if told := formula_answer(answer, plan, retrieved, formulas, *ports):
+        if told := formula_answer(answer, plan, retrieved, formulas, ports):
             return told
     if formulas and formulas[0].is_defined:
-        return formula_answer(answer, plan, retrieved, formulas, *ports)
+        return formula_answer(answer, plan, retrieved, formulas, ports)
     if not formulas and not (is_known and len(sides) < 2) and not asks_which(text):
         grown, given = growth_in(sides or [text], retrieved, library, reader)
-        if grown and (told := formula_answer(answer, plan, retrieved, grown, *ports, given)):
+        if grown and (told := formula_answer(answer, plan, retrieved, grown, ports, given)):
             return told
     if formulas:
         return None
     changed, given = change_in(text, retrieved, library, reader)
-    told = formula_answer(answer, plan, retrieved, changed, *ports, given) if changed else None
+    told = formula_answer(answer, plan, retrieved, changed, ports, given) if changed else None
     if told is not None and asks_which(text) and len(given) == 2:  # "in which year was it lower?" is told by that too
         higher = max(given, key=lambda asked: reading(given[asked]).number or 0.0)
         return replace(told, short=f"higher in {period_from(higher.when).year}")
@@ -211,21 +206,19 @@ def formula_answer(
     plan: Plan,
     retrieved: Retrieved,
     formulas: Sequence[Formula],
-    scope: Scope,
-    library: LibraryReader,
-    embedder: Embedder,
-    reader: Reader,
-    settings: Settings,
+    ports: FigurePorts,
     given: Mapping[AskedFigure, TablePlan] = MappingProxyType({}),
 ) -> Answer | None:
     """None where none can be computed: one of its figures is not found, or it divides by nothing.
 
     `given`: figures whose cells are known already.
     """
+    library = ports.library
     counts = Counter(hit.document.id for hit in (*retrieved.hits, *retrieved.considered))
     named = [report.document.id for report in named_reports(answer.question, retrieved, library)]
     wanted = named or retrieved.preferred_documents or [document_id for document_id, _ in counts.most_common()]
-    own = replace(scope, documents=tuple(wanted[:MOST_DOCUMENTS]), kinds=("table",))
+    scope = replace(ports.scope, documents=tuple(wanted[:MOST_DOCUMENTS]), kinds=("table",))
+    ports = ports._replace(scope=scope)
     known = {asked: figure for asked, found in given.items() if (figure := _figure_of(asked, found)) is not None}
     retrieved = with_hits([*given.values()], retrieved, library)
     missing: set[AskedFigure] = set()
@@ -237,9 +230,7 @@ def formula_answer(
         for is_derived in (False, True):
             for asked in root.figures():
                 if asked not in known and asked not in missing:
-                    found, retrieved = _look_up(
-                        asked, retrieved, own, library, embedder, reader, settings, is_named, is_derived=is_derived
-                    )
+                    found, retrieved = _look_up(asked, retrieved, ports, is_named, is_derived=is_derived)
                     if found is not None:
                         known[asked] = found
                     else:
@@ -281,22 +272,14 @@ def _values(known: Mapping[AskedFigure, LookedUp]) -> dict[AskedFigure, float]:
 
 
 def _look_up(
-    asked: AskedFigure,
-    retrieved: Retrieved,
-    scope: Scope,
-    library: LibraryReader,
-    embedder: Embedder,
-    reader: Reader,
-    settings: Settings,
-    is_defined: bool,
-    *,
-    is_derived: bool = False,
+    asked: AskedFigure, retrieved: Retrieved, ports: FigurePorts, is_defined: bool, *, is_derived: bool = False
 ) -> tuple[LookedUp | None, Retrieved]:
     """The figure, and what was found beside the rest on the way to it.
 
     The line item of that name in all tables of the documents; else what a question for it gives. `is_derived`: another
     figure is to be computed from it, so that only a row that is called so will do: "Cost of products" may be a part.
     """
+    scope, library, embedder, reader, settings = ports
     documents = {hit.document.id: hit.document for hit in (*retrieved.hits, *retrieved.considered)}
     reports = [
         report_of(documents[document_id], library) for document_id in scope.documents if document_id in documents
@@ -471,7 +454,6 @@ _OF_CHANGE = re.compile(  # how it is told
     r"|\b(?:any )?(?:change|drop|rise|fall|increase|decrease|decline|growth) (?:in|of) (?:the )?",
     re.IGNORECASE,
 )
-_HAS_BECOME = re.compile(r"^how (?:has|have)\b", re.IGNORECASE)
 
 
 def changed_item(
@@ -520,19 +502,6 @@ def grown_figures(
     return None
 
 
-def asks_to_compute(query: Query) -> bool:
-    """May a formula answer it? Yes or no only where it names a time or a ratio: "has debt grown since 2021?"."""
-    is_of_time = asks_yes_or_no(query) and (bool(named_times(query.fullest)) or names_ratio(query.fullest))
-    return query.number >= NUMBER or asks_for_figure(query) or is_of_time
-
-
-def asks_over_time(query: Query) -> bool:
-    """Does it ask how a figure has become, and name no time?"""
-    text = asking_part(query.fullest)
-    is_so = asks_for_figure(query) and _HAS_BECOME.search(asking_clause(text)) is not None
-    return is_so and not named_times(text)
-
-
 def over_time(
     query: Query, retrieved: Retrieved, library: LibraryReader, reader: Reader
 ) -> tuple[list[TablePlan], Retrieved]:
@@ -569,7 +538,7 @@ def of_each_owner(
     own: dict[frozenset[str], list[Report]] = {}
     for report, whose in zip(reports, held, strict=True):
         own.setdefault(whose - shared, []).append(report)
-    are_apart = all(one.isdisjoint(other) for one, other in combinations(own, 2))
+    are_apart = all(owner_names.isdisjoint(other) for owner_names, other in combinations(own, 2))
     if vectors is None or len(own) < 2 or not all(own) or not are_apart:
         return [], retrieved
     told: list[tuple[str, TablePlan]] = []

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from refdesk.answer import Answer, Confidence, Context, Event, FailedModel, Image, Plan, Query, Retrieved, Turn, Usage
+from refdesk.answer import Answer, Confidence, Context, Event, Image, Plan, Query, Turn, Usage
 from refdesk.ask.citations import BEST, render
-from refdesk.ask.draft import EXTRACTIVE, Draft
-from refdesk.ask.extract import extract
+from refdesk.ask.draft import (
+    QUOTING,
+    Draft,
+    WritingTask,
+    failed_models,
+    gave_up,
+    given_up,
+    notify,
+    quoted,
+    warn,
+    written_into,
+)
 from refdesk.ask.markers import is_refusal, statements
 from refdesk.ask.plan import Budget, make_request, prompt_tokens, recent, with_sampling
-from refdesk.ask.wording import said
-from refdesk.errors import (
-    ProviderEmpty,
-    ProviderError,
-    ProviderInterrupted,
-    ProviderRefused,
-    ProviderUnavailable,
-    UsageError,
-)
+from refdesk.errors import ProviderEmpty, ProviderError, ProviderRefused, UsageError
 from refdesk.models import Tier, model_info
 from refdesk.ports import LLM, Models, Piece, Request
 from refdesk.prompts import PLAIN, general_system
 from refdesk.settings import Settings
-from refdesk.trace import Trace, in_thread
+from refdesk.trace import Trace
 
 
 async def generate(
@@ -59,25 +60,6 @@ def plain_request(query: Query, context: Context, request: Request) -> Request:
     return replace(request, system="", messages=(Turn("user", message),), temperature=0.0)
 
 
-async def written_into(draft: Draft, pieces: AsyncGenerator[Piece, None]) -> AsyncGenerator[Event, None]:
-    """Takes a model's pieces into a draft to the end of them, and gives what a reader is to see of each."""
-    async with aclosing(pieces):
-        async for piece in pieces:
-            if shown := draft.take(piece):
-                yield shown
-    if shown := draft.finish():
-        yield shown
-
-
-def gave_up(draft: Draft, error: ProviderError, model: str, trace: Trace, instead: str) -> None:
-    """Notes in the draft and the trace that a model failed, what that cost, and what is done instead."""
-    draft.usage += error.spent or Usage()
-    if error not in draft.failures:  # no chain has heard of it
-        error.model = error.model or model
-        draft.failures.append(error)
-    trace.skip("model", f"{error.sentence}; {instead}")
-
-
 async def _streamed(llm: LLM, request: Request, trace: Trace) -> AsyncGenerator[Piece, None]:
     sizes = {
         "model": llm.name,
@@ -97,130 +79,27 @@ async def _streamed(llm: LLM, request: Request, trace: Trace) -> AsyncGenerator[
         stage.gave(characters=written)
 
 
-# What is said of a model that did not answer? A sentence for the reader, a warning in the log, a code to count.
-
-NO_CREDIT = "the account has no credit left"
-REFUSED: Mapping[int, str] = {
-    401: "the API key was refused",
-    402: NO_CREDIT,
-    403: "the API key was refused",
-    404: "the provider does not know this model",
-    429: NO_CREDIT,  # any other 429 is `ProviderUnavailable`
-}
-
-logger = logging.getLogger("refdesk.ask")
-
-
-def notify(draft: Draft, trace: Trace) -> None:
-    """Notes for the reader and warnings in the log of every model that failed before the writer of this draft."""
-    failed = given_up(draft.failures, draft.model)
-    warn(failed, trace)
-    if failed:
-        draft.notes.append(sentence(failed, draft.model, is_quoting=bool(draft.content)))
-
-
-def given_up(failures: Sequence[ProviderError], writer: str) -> list[ProviderError]:
-    """The last failure of each model, without the writer's: one that broke off and began anew has answered."""
-    return list({failure.model: failure for failure in failures if failure.model != writer}.values())
-
-
-def failed_models(draft: Draft) -> tuple[FailedModel, ...]:
-    return tuple(
-        FailedModel(provider_error.model, provider_error.code)
-        for provider_error in given_up(draft.failures, draft.model)
-    )
-
-
-def sentence(failed: Sequence[ProviderError], writer: str, *, is_quoting: bool) -> str:
-    """`openai:gpt-4o did not answer (the API key was refused), so this answer is quoted from the documents.`"""
-    named = ", nor did ".join(
-        f"{failure.model} did not answer ({reason(failure)})" if place == 0 else f"{failure.model} ({reason(failure)})"
-        for place, failure in enumerate(failed)
-    )
-    if writer != EXTRACTIVE:
-        return f"{named}, so {writer} wrote this instead."
-    instead = "this answer is quoted from the documents" if is_quoting else "no model has searched for it"
-    return f"{named}, so {instead}."
-
-
-def warn(failed: Sequence[ProviderError], trace: Trace) -> None:
-    """One line for each, under the id of its answer, whose trace has every try.
-
-    Not in the provider's words: some say the whole request again, and questions are not logged.
-    """
-    for failure in failed:
-        message = {
-            "model": failure.model,
-            "code": failure.code,
-            "status": failure.status,
-            "hint": failure.hint,
-            "answer_id": trace.id,
-        }
-        logger.warning("%s did not answer: %s", failure.model, reason(failure), extra=message)
-
-
-def reason(error: ProviderError) -> str:
-    """Why it did not answer, in plain words; no address, no key and nothing that the provider said.
-
-    >>> reason(ProviderRefused("openai:gpt-4o answered 401: wrong key sk-…", status=401))
-    'the API key was refused'
-    """
-    match error:
-        case ProviderRefused():
-            return REFUSED.get(error.status, "it refused the request" if error.status else "it could not be called")
-        case ProviderUnavailable():
-            return _unavailable(error.status)
-        case ProviderInterrupted():
-            return "the connection was lost"
-        case ProviderEmpty():
-            return "it wrote nothing"
-    return "it failed"
-
-
-def _unavailable(status: int) -> str:
-    if status == 429:
-        return "it is overloaded"
-    return "its server failed" if status >= 500 else "it is not available"
-
-
 # Who writes the answer? The model that is named, or else, and whenever it fails, the extractive answerer.
 
-NEAREST_SENTENCES = 2
-TOO_SMALL = "No passage fits into the context (max_context_chars is {most}), so only the best one was used."
 NOT_FOUND = "{model} did not find the answer in the passages, so this answer is quoted from the documents."
-NOT_PROVED = "{model} wrote nothing that the documents support, so this answer is quoted from them."
 NOT_SEEN = "{model} refused the images, so only the text was used."
 ONCE_MORE = "asking the model again"
 
 
-async def write(
-    draft: Draft,
-    query: Query,
-    plan: Plan,
-    retrieved: Retrieved,
-    turns: Sequence[Turn],
-    models: Models,
-    budget: Budget,
-    settings: Settings,
-    trace: Trace,
-    doubt: str = "",
-    most_characters: int | None = None,
-) -> AsyncGenerator[Event, None]:
+async def write(draft: Draft, task: WritingTask) -> AsyncGenerator[Event, None]:
     """Writes into the draft, and gives what a reader is to see of it as it comes."""
-    llm = models.role("answer", lambda why: trace.skip("try", why), draft.failures.append)
+    llm, trace, doubt = task.model(draft), task.trace, task.doubt
     if draft.context.is_too_small:
-        draft.notes.append(TOO_SMALL.format(most=most_characters or settings.max_context_chars))
-        if plan.use_llm:
-            trace.skip("model", "no passage fits into the context")
-    elif llm is not None and plan.use_llm:
+        trace.skip("model", "no passage fits into the context")
+    elif llm is not None:
         draft.model = llm.name
 
         def asked(is_plain: bool) -> AsyncGenerator[Piece, None]:
-            given = (query, plan, draft.context, turns, llm, settings, trace)
-            return generate(*given, budget=budget, max_context_chars=most_characters, is_plain=is_plain)
+            given = (task.query, task.plan, draft.context, task.turns, llm, task.settings, trace)
+            return generate(*given, budget=task.budget, max_context_chars=task.most_characters, is_plain=is_plain)
 
         try:
-            async with aclosing(_asked(draft, asked, budget.tier, trace, doubt)) as events:
+            async with aclosing(_asked(draft, asked, task.budget.tier, trace, doubt)) as events:
                 async for event in events:
                     yield event
             if not draft.content:
@@ -230,8 +109,8 @@ async def write(
                 return
             draft.notes.append(NOT_FOUND.format(model=draft.model))
         except ProviderError as error:
-            gave_up(draft, error, llm.name, trace, "quoting the documents instead")
-    async with aclosing(quote_instead(draft, query, retrieved, settings, doubt)) as events:
+            gave_up(draft, error, llm.name, trace, QUOTING)
+    async with aclosing(quoted(draft, task)) as events:
         async for event in events:
             yield event
     notify(draft, trace)
@@ -284,26 +163,6 @@ async def _unless_refused(
 def refuses(content: str) -> bool:
     """It says that the documents do not say it, and nothing else."""
     return is_refusal(content) and not statements(content)
-
-
-async def quote_instead(
-    draft: Draft, query: Query, retrieved: Retrieved, settings: Settings, doubt: str = ""
-) -> AsyncGenerator[Event, None]:
-    """The sentences of the documents, in place of whatever the draft holds."""
-    if void := draft.start_over(EXTRACTIVE, "quoting the documents instead"):
-        yield void
-    most = NEAREST_SENTENCES if doubt == "near" else None
-    quotes = await in_thread(extract, query, draft.context, retrieved, settings, most)
-    if doubt == "near" and quotes and (shown := draft.say(nearest(query.question))):
-        yield shown
-    for quote in quotes:
-        if shown := draft.quote(quote):
-            yield shown
-
-
-def nearest(question: str) -> str:
-    """What is said before the sentences that come nearest to a question that has no answer."""
-    return f"{said('missing', question)} {said('nearest', question)}\n\n"
 
 
 def _silent(model: str) -> ProviderEmpty:

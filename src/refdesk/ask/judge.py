@@ -29,11 +29,10 @@ from refdesk.answer import (
 )
 from refdesk.ask.attest import Settled
 from refdesk.ask.classify import asked_form
-from refdesk.ask.draft import Draft, not_planted
+from refdesk.ask.draft import Draft, failed_models, not_planted
 from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.figures import CURRENCIES, conflicts
 from refdesk.ask.followup import points_back
-from refdesk.ask.generate import failed_models
 from refdesk.ask.sentences import (
     CALIBRATION,
     COSINE,
@@ -157,8 +156,10 @@ def _table(query: Query, hits: Sequence[Hit], retrieved: Retrieved) -> SentenceT
 def _missing(query: Query, table: SentenceTable) -> tuple[str, ...]:
     """Words of the question that no passage and no heading holds."""
     question = question_words(query.fullest)
-    held = table.credit.max(axis=0)
-    lacking = [w for w, part in zip(question.words, held, strict=True) if part < MISSING and not question.frames(w)]
+    best_credit = table.credit.max(axis=0)
+    lacking = [
+        w for w, part in zip(question.words, best_credit, strict=True) if part < MISSING and not question.frames(w)
+    ]
     return typed(query, [word for word in lacking if len(word) > 1])
 
 
@@ -198,9 +199,9 @@ def sufficiency(
         f"{citation.quote} {' '.join(citation.heading_path)} {titles.get(citation.document_id, '')}"
         for citation in citations
     ]
-    held = read(" ".join(quoted))  # with the headings it stands under
-    missing = _left_open(query, relevance, held)
-    coverage = _coverage(query, held)
+    quoted_words = read(" ".join(quoted))  # with the headings it stands under
+    missing = _left_open(query, relevance, quoted_words)
+    coverage = _coverage(query, quoted_words)
     found = conflicts(query, context, citations)
     grounded = any(claim.verdict == "supported" for claim in claims)
     sides_missing = any(part in missing for part in query.parts)

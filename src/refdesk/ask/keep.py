@@ -291,7 +291,7 @@ class Keeper:
         return self._question.use_cache
 
     def _search_key(self, query: Query, plan: Plan) -> str:
-        settings = [(name, value) for name, value, _ in self._desk.settings.items() if not name.startswith(ASIDE)]
+        settings = [own for own in self._desk.settings.by_name.items() if not own[0].startswith(ASIDE)]
         asked = (query.question, query.standalone, query.beside, query.route, query.intent, query.parts, query.terms)
         turns = [(turn.role, turn.content) for turn in self.turns]
         names = (self._names, self._desk.reranker.name, self._desk.reader.name)

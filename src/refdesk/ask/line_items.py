@@ -28,7 +28,7 @@ from refdesk.ask.table_question import (
     newest_columns,
     plain_name,
 )
-from refdesk.periods import YEAR, TablePeriod, period_from, read_period, spoken_periods
+from refdesk.periods import YEAR, TablePeriod, period_from, when_of
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
 from refdesk.tables import grid_of
@@ -212,8 +212,8 @@ class Report:
 
     def without_own(self, text: str) -> str:
         """Without the words of the document's name; "Best Buy" is "BestBuy" there."""
-        said = text.split()
-        plain = [_POSSESSIVE.sub("", word).strip(".,").lower() for word in said]
+        text_words = text.split()
+        plain = [_POSSESSIVE.sub("", word).strip(".,").lower() for word in text_words]
         own = {at for at, word in enumerate(plain) if word in self.own_words}
         own |= {
             at + step for at, pair in enumerate(pairwise(plain)) for step in (0, 1) if "".join(pair) in self.own_words
@@ -221,7 +221,7 @@ class Report:
         for at, word in enumerate(plain):  # "Ortel Co., Inc."
             if word in _LEGAL_FORMS and at - 1 in own:
                 own.add(at)
-        return " ".join(word for at, word in enumerate(said) if at not in own)
+        return " ".join(word for at, word in enumerate(text_words) if at not in own)
 
     def cells(self, wanted: Wanted, vectors: Vectors) -> Iterator[ItemCell]:
         """Those of rows that may be meant, of the time that is asked for."""
@@ -237,8 +237,8 @@ class Report:
     def _called(self, what: str, wanted: Wanted, vectors: Vectors, *, is_whole: bool = False) -> Iterator[ItemCell]:
         """Cells of rows with this name or one that is near it; `is_whole`: of those with all of its words alone."""
         what = core_name(what)
-        said = frozenset(terms(what))
-        core = said - WHOLE or said
+        stems = frozenset(terms(what))
+        core = stems - WHOLE or stems
         if not core:
             return
         length, is_rate = self._length(wanted), _RATE.search(what) is not None
@@ -246,10 +246,10 @@ class Report:
         names, within = self._vectors(vectors)
         near, nearer = (names @ asked).tolist(), (within @ asked).tolist()
         for item, cosine, with_section in zip(self.items, near, nearer, strict=True):
-            extra = item.stems - said - WHOLE
+            extra = item.stems - stems - WHOLE
             if item.section and 2 * len(extra) <= len(item.stems):  # "Revenue › Cloud" is the revenue of the cloud
                 cosine = max(cosine, with_section)
-            if item.stems - WHOLE and item.stems <= said and core <= item.stems | item.around:
+            if item.stems - WHOLE and item.stems <= stems and core <= item.stems | item.around:
                 cosine = max(cosine, IN_CAPTION)  # "LinkedIn" below "Revenue by product" is the revenue of LinkedIn
             if cosine < LEAST_NEAR and not core <= item.stems:
                 continue
@@ -263,7 +263,7 @@ class Report:
                 "around": len((core - item.stems) & item.around) / len(core),
                 "total": bool(item.stems & WHOLE),
                 "shared": self.shared[item.table.id],
-                "twin": self.twins[item.table.id, item.stems] > 1 and said.isdisjoint(terms(item.section)),
+                "twin": self.twins[item.table.id, item.stems] > 1 and stems.isdisjoint(terms(item.section)),
                 "own": bool(wanted.when.year and self.period.is_of(wanted.when)),
             }
             cells = list(self._of_time(item, wanted))
@@ -356,17 +356,17 @@ def ranked(
         for found in report.cells(wanted, vectors):
             if (found.value not in best or found.score > best[found.value].score) and may_be(found.item):
                 best[found.value] = found
-    said = frozenset(terms(vectors.spelled(wanted.what)))
+    asked = frozenset(terms(vectors.spelled(wanted.what)))
     # The figure of a longer or shorter time is none where the time that is asked for has its own.
-    if any(not found.asked_months and said - WHOLE <= found.item.held for found in best.values()):
+    if any(not found.asked_months and asked - WHOLE <= found.item.held for found in best.values()):
         best = {value: found for value, found in best.items() if not found.asked_months}
-    every = sorted(_parts_weighed(list(best.values()), said), key=lambda found: -found.score)
+    every = sorted(_parts_weighed(list(best.values()), asked), key=lambda found: -found.score)
     scores = np.array([NOTHING, *(cell.score for cell in every)])
     odds = np.exp(scores - scores.max())
     return [replace(cell, chance=float(own)) for cell, own in zip(every, (odds / odds.sum())[1:], strict=True)]
 
 
-def _parts_weighed(every: Sequence[ItemCell], said: Set[str]) -> Iterator[ItemCell]:
+def _parts_weighed(every: Sequence[ItemCell], asked: Set[str]) -> Iterator[ItemCell]:
     """A smaller number of the same name, time and document is a part of the larger one: that of a segment.
 
     Unless the question says a word of what stands around it.
@@ -380,7 +380,7 @@ def _parts_weighed(every: Sequence[ItemCell], said: Set[str]) -> Iterator[ItemCe
         largest = whole[_of_whom(found)]
         is_part = found.value < SMALLER * largest.value and found.cell.unit == largest.cell.unit
         own = found.item.around - largest.item.around - found.item.stems
-        if is_part and said.isdisjoint(own):
+        if is_part and asked.isdisjoint(own):
             found = replace(found, score=found.score - PART, is_part=True)
         yield found
 
@@ -408,23 +408,3 @@ class Vectors:
 def vectors_of(reader: Reader) -> Vectors | None:
     """How it tells names that mean the same; None where it cannot."""
     return Vectors(reader) if reader.name_vectors([""]) is not None else None
-
-
-def named_times(text: str) -> list[str]:
-    """The times that it names, in its words, each once, the earliest first.
-
-    >>> named_times("By how much did sales grow from FY2018 to FY2019?")
-    ['FY2018', 'FY2019']
-    """
-    spans = spoken_periods(text)
-    widest = [span for span in spans if not any(other != span and _holds(other, span) for other in spans)]
-    said = {str(when): text[slice(*span)] for span in widest if (when := read_period(text[slice(*span)])).year}
-    return sorted(said.values(), key=lambda words: when_of(read_period(words)))
-
-
-def _holds(span: tuple[int, int], other: tuple[int, int]) -> bool:
-    return span[0] <= other[0] and other[1] <= span[1]
-
-
-def when_of(period: TablePeriod) -> tuple[int, int, str]:
-    return period.year, period.quarter, period.end

@@ -222,23 +222,25 @@ def chosen_list(
     for passage in context.passages:
         chunks = passage.chunks
         table = _tabulated(query, passage, retrieved)
-        for one in _lists_of(chunks, asked, query):
-            reading = _read(one, chunks, retrieved.readings)
-            fit = _fit(one, table, chunks)
+        for candidate in _lists_of(chunks, asked, query):
+            reading = _read(candidate, chunks, retrieved.readings)
+            fit = _fit(candidate, table, chunks)
             if reading is None:
                 support = best.support - LESS_SUPPORT if best is not None else 0.0
                 worth = fit - max(UNREAD_FIT, support) if not retrieved.readings else -math.inf
                 chance = min(0.5, fit / 2)
             else:
-                is_near = reading.answered >= max(ANSWERED, answered - LESS) or _holds(one, best, chunks)
+                is_near = reading.answered >= max(ANSWERED, answered - LESS) or _holds(candidate, best, chunks)
                 worth = max(reading.answered, 0.0) + fit if is_near else -math.inf
                 chance = 1.0 / (1.0 + math.exp(-reading.answered))
                 chance = min(chance, MOST_OF_ROWS) if chunks[0].kind == "table" else chance
-            worth += NUMBERED * (one.is_numbered and asked == "steps")
-            is_found = reading is not None and _has_answer(one, chunks, retrieved.readings)
-            if worth > 0 and (is_found or not _is_less(one, fit, best, table, chunks)):
-                found.append((worth, ChosenList(passage, one.lead, one.items, chunks, one.is_numbered, chance)))
-    return max(found, key=lambda one: one[0])[1] if found else None
+            worth += NUMBERED * (candidate.is_numbered and asked == "steps")
+            is_found = reading is not None and _has_answer(candidate, chunks, retrieved.readings)
+            if worth > 0 and (is_found or not _is_less(candidate, fit, best, table, chunks)):
+                found.append(
+                    (worth, ChosenList(passage, candidate.lead, candidate.items, chunks, candidate.is_numbered, chance))
+                )
+    return max(found, key=lambda candidate: candidate[0])[1] if found else None
 
 
 def _lists_of(chunks: Sequence[Chunk], asked: Wanted, query: Query) -> list[Listing]:
@@ -257,10 +259,10 @@ def _lists_of(chunks: Sequence[Chunk], asked: Wanted, query: Query) -> list[List
 
 def _asked_for(chunks: Sequence[Chunk], rows: Sequence[Place], query: Query) -> list[Place]:
     """The rows that hold the words which tell some rows from others: "spare parts for the TG-4" of a price list."""
-    held = {place: read(sentence_text(chunks[place.chunk], place.sentence)).terms for place in rows}
+    row_terms = {place: read(sentence_text(chunks[place.chunk], place.sentence)).terms for place in rows}
     # A word of one row alone is no kind of row: the 7 of "WB-7" is not item 7.
-    telling = [term for term in set(query.terms) if sum(term in own for own in held.values()) > 1]
-    worth = {place: sum(term in own for term in telling) for place, own in held.items()}
+    telling = [term for term in set(query.terms) if sum(term in own for own in row_terms.values()) > 1]
+    worth = {place: sum(term in own for term in telling) for place, own in row_terms.items()}
     best = max(worth.values(), default=0)
     return [place for place in rows if worth[place] == best]
 
@@ -359,7 +361,11 @@ def named_document(query: Query, retrieved: Retrieved, library: LibraryReader, s
     # Of several that are named alike, as the reports of one company, the newest.
     return max(
         likely,
-        key=lambda one: (found.get(one.id, 0.0) + shares[one.id], one.date, worth.get(one.id, 0.0)),
+        key=lambda candidate: (
+            found.get(candidate.id, 0.0) + shares[candidate.id],
+            candidate.date,
+            worth.get(candidate.id, 0.0),
+        ),
         default=None,
     )
 
@@ -406,8 +412,10 @@ def by_section(sections: Sequence[TreeNode], chunks: Sequence[Chunk]) -> list[tu
     by_sequence = {chunk.sequence: chunk for chunk in chunks}
     found = []
     for node in sections:
-        said = [(by_sequence[one.sequence], one.sentence) for one in node.proofs if one.sequence in by_sequence]
-        if whole := [(chunk, place) for chunk, place in said if says_something(chunk, place)]:
+        proven = [
+            (by_sequence[proof.sequence], proof.sentence) for proof in node.proofs if proof.sequence in by_sequence
+        ]
+        if whole := [(chunk, place) for chunk, place in proven if says_something(chunk, place)]:
             found.append((node.sequences[1] - node.sequences[0], node.title, *whole[0]))
     longest = sorted(range(len(found)), key=lambda place: -found[place][0])[:MOST_SECTIONS]
     told = [found[place][1:] for place in sorted(longest)]

@@ -165,9 +165,9 @@ class _Reading:
             asked = AskedWords(value)
             whole = (1 << len(asked.bits)) - 1
             matched = self.view.matched(asked, column) if asked.bits else {}
-            held = {key: rows for key, rows in matched.items() if key[0] == whole}
-            exact = [rows for (_, share), rows in held.items() if share >= 1]
-            rows = self.view.merged(exact or held.values()) if held else ()
+            whole_matches = {key: rows for key, rows in matched.items() if key[0] == whole}
+            exact = [rows for (_, share), rows in whole_matches.items() if share >= 1]
+            rows = self.view.merged(exact or whole_matches.values()) if whole_matches else ()
             return Selection(rows, "equal", mask, 1.0, column) if len(rows) else None
         number = day if (day := cell_date(value)) is not None else cell_number(value)
         if number is None:
@@ -473,10 +473,10 @@ def _unit(cell: _Cell) -> str:
 
 
 def _is_same(quantity: Quantity, cell: _Cell, way: str) -> bool:
-    held = cell.quantity
-    if held is None:
+    cell_quantity = cell.quantity
+    if cell_quantity is None:
         return False
-    if agrees(quantity, held) or (way == "fall" and agrees(quantity, positive(held))):
+    if agrees(quantity, cell_quantity) or (way == "fall" and agrees(quantity, positive(cell_quantity))):
         return True
     # "82,959" of a table in millions, where the claim does not say so
     plain = figures(shown_value(cell.text, "", ""))

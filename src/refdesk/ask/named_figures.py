@@ -24,7 +24,6 @@ from refdesk.ask.line_items import (
     Report,
     Vectors,
     Wanted,
-    named_times,
     other_names,
     ranked,
     vectors_of,
@@ -35,7 +34,7 @@ from refdesk.ask.table_answer import INSTEAD, SHOWN, SUREST_AMONG_MANY, TablesRe
 from refdesk.ask.table_question import QUARTER, asking_clause, core_name, document_words, plain_name, things_asked
 from refdesk.ask.table_view import AskedWords, CellPlan, Selection
 from refdesk.library import LibraryReader
-from refdesk.periods import EXTENSION, TablePeriod, read_period, spoken_periods
+from refdesk.periods import EXTENSION, TablePeriod, named_times, read_period, spoken_periods
 from refdesk.ports import Reader
 from refdesk.tables import touches
 from refdesk.text import terms, words
@@ -84,11 +83,11 @@ def asked_by_name(
     at_end = bool(when.end and not when.months) or AT_END.search(text) is not None
     of_quarter = QUARTER.search(text) is not None and not when.end
     stems = frozenset(stem for thing in things for stem in terms(thing)) - known - WHOLE
-    held = frozenset(stem for report in reports for item in report.items for stem in item.stems)
+    row_stems = frozenset(stem for report in reports for item in report.items for stem in item.stems)
     names = _names(clause, known, vectors)
     strays = _strays(names, reports)
-    names &= held
-    absent = frozenset(stem for stem in stems - held if is_absent(stem))
+    names &= row_stems
+    absent = frozenset(stem for stem in stems - row_stems if is_absent(stem))
     counted = frozenset(stem for thing in things if _COUNTED.match(thing) for stem in terms(thing))
     called = frozenset(  # words that a row alone is called, or all of its words: "Gaming", "Data Center"
         stem
@@ -107,9 +106,9 @@ def asked_by_name(
             continue
 
         def may_be(item: LineItem, own: Set[str] = own) -> bool:
-            held = item.held
+            row_stems = item.held
             is_counted = not counted or not counted.isdisjoint(item.stems | item.around)
-            return needed <= held and (not absent or own.isdisjoint(item.stems)) and is_counted
+            return needed <= row_stems and (not absent or own.isdisjoint(item.stems)) and is_counted
 
         found = [
             replace(
@@ -129,19 +128,21 @@ def _names(clause: str, known: Set[str], vectors: Vectors) -> frozenset[str]:
     """Stems of what it writes with a capital, beside the names of the documents, times, and short forms of rows."""
     for start, end in sorted(spoken_periods(clause), reverse=True):
         clause = f"{clause[:start]} {clause[end:]}"
-    said = [word for word in clause.split()[1:] if any(map(str.isupper, word)) and vectors.spelled(word) == word]
-    return frozenset(stem for stem in terms(" ".join(said)) if len(stem) > SHORTEST_NAME) - known - WHOLE
+    capitalised = [word for word in clause.split()[1:] if any(map(str.isupper, word)) and vectors.spelled(word) == word]
+    return frozenset(stem for stem in terms(" ".join(capitalised)) if len(stem) > SHORTEST_NAME) - known - WHOLE
 
 
 def _strays(names: Set[str], reports: Sequence[Report]) -> frozenset[str]:
     """Those that no row and nothing around one has: "Azure revenue" is not the revenue, though the text knows Azure."""
-    held = frozenset(stem for report in reports for item in report.items for stem in (*item.stems, *item.around))
-    return frozenset(names - held)
+    report_stems = frozenset(
+        stem for report in reports for item in report.items for stem in (*item.stems, *item.around)
+    )
+    return frozenset(names - report_stems)
 
 
-def _strange(item: LineItem, said: Set[str]) -> int:
+def _strange(item: LineItem, asked: Set[str]) -> int:
     """How many of these words neither the row nor what stands around it has."""
-    return len(said - item.held - WHOLE)
+    return len(asked - item.held - WHOLE)
 
 
 def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> str:
@@ -207,11 +208,11 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, ar
         by_series[_series(document)] = max(
             by_series.get(_series(document), 0), len(names & document_words(document, text))
         )
-    held = [by_series[_series(document)] for document in wanted]
-    most = max(held, default=0)
+    counts = [by_series[_series(document)] for document in wanted]
+    most = max(counts, default=0)
     if not preferred and not most and len(wanted) > FEW_DOCUMENTS:
         return []
-    wanted = [document for document, count in zip(wanted, held, strict=True) if count == most]
+    wanted = [document for document, count in zip(wanted, counts, strict=True) if count == most]
     times = [read_period(when) for when in named_times(text)]
     if times and all(when.length == 12 and not when.end for when in times):  # reports of years say what a year was
         wanted = [document for document in wanted if report_period(document).quarter in (0, LAST_QUARTER)] or wanted
@@ -228,7 +229,7 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, ar
     return [
         found
         for document in wanted[: MOST_SERIES if are_all else MOST_REPORTS]
-        if len((found := report_of(document, library)).tables) >= FEWEST_TABLES
+        if (found := _report_of(document, library, FEWEST_TABLES)) is not None
     ]
 
 
@@ -247,8 +248,16 @@ _using_reports = threading.Lock()
 
 
 def report_of(document: Document, library: LibraryReader) -> Report:
-    """Kept for the next question, with the vectors of its rows."""
+    found = _report_of(document, library, 0)
+    assert found is not None
+    return found
+
+
+def _report_of(document: Document, library: LibraryReader, fewest: int) -> Report | None:
+    """Kept for the next question, with the vectors of its rows; None of a document with fewer tables."""
     tables = library.document_tables(document.id)
+    if len(tables) < fewest:
+        return None
     key = document.id, ",".join(str(table.id) for table in tables)
     with _using_reports:
         if key in _reports:
@@ -270,11 +279,11 @@ def with_named_figures(
     Where both give the same number, it is likelier than either says. `may_rename`: the row may be called otherwise.
     """
     text = asking_part(query.fullest)
-    vectors = vectors_of(reader)
-    if vectors is None or len(named_times(text)) > 1 or query.number < NO_NUMBER or asks_which(text):
+    if len(named_times(text)) > 1 or query.number < NO_NUMBER or asks_which(text):
         return tables, retrieved
     reports = named_reports(text, retrieved, library)
-    if not reports or _is_of_others(text, reports):
+    vectors = vectors_of(reader) if reports else None
+    if vectors is None or _is_of_others(text, reports):
         return tables, retrieved
     is_absent = absence(text, reports, library, reader)
     tables = _doubted(text, tables, reports, vectors, is_absent)
@@ -282,8 +291,8 @@ def with_named_figures(
     if asks_for_growth(asking_clause(text)):  # an amount is no growth of it; that may be computed
         found = [cell for cell in found if cell.cell.unit == "%"]
     if not may_rename:
-        said = frozenset(terms(text))
-        found = [cell for cell in found if cell.item.stems - WHOLE <= said]
+        asked = frozenset(terms(text))
+        found = [cell for cell in found if cell.item.stems - WHOLE <= asked]
     plan = tables.best
     given = {
         _value_of(read_plan): read_plan.chance
@@ -310,8 +319,8 @@ def with_named_figures(
     other = plans[1] if len(plans) > 1 and plans[1].chance >= NEARLY * chance else None
     chosen = replace(best, chance=chance, other=other)
     is_likely = chance >= INSTEAD
-    held = with_hits([shown_plan for shown_plan in (chosen, other) if shown_plan is not None], retrieved, library)
-    return tables._replace(best=chosen, is_sure=chance >= SHOWN, is_likely=is_likely), held
+    with_cited = with_hits([shown_plan for shown_plan in (chosen, other) if shown_plan is not None], retrieved, library)
+    return tables._replace(best=chosen, is_sure=chance >= SHOWN, is_likely=is_likely), with_cited
 
 
 def _doubted(
@@ -346,9 +355,9 @@ def _passes_over(plan: TablePlan, things: Set[str], reports: Sequence[Report]) -
     """Has the question a row's name of which neither the row that is read nor its table has any word?"""
     if plan.plan.turned or plan.plan.operation != "value":
         return False
-    held = _words_around(plan)
+    around = _words_around(plan)
     names = {item.stems for report in reports for item in report.items if item.stems and item.stems <= things - WHOLE}
-    return any(held.isdisjoint(name) for name in names)
+    return any(around.isdisjoint(name) for name in names)
 
 
 def _words_around(plan: TablePlan) -> frozenset[str]:
@@ -398,8 +407,8 @@ def says_ratio(plan: TablePlan, ratio: str, *, in_percent: bool) -> bool:
         return False
     grid, places = plan.grid.grid, [(c - 1, r + 1) if plan.plan.turned else (r, c) for r, c in plan.plan.cells[:1]]
     paths = [part for row, column in places for part in (*grid.rows[max(row, 0)], *grid.columns[column])]
-    said = frozenset(terms(" ".join((*paths, plan.candidate.table.caption))))
-    return frozenset(terms(ratio)) <= said
+    labels = frozenset(terms(" ".join((*paths, plan.candidate.table.caption))))
+    return frozenset(terms(ratio)) <= labels
 
 
 def line_item(what: str, when: str, reports: Sequence[Report], reader: Reader) -> TablePlan | None:

@@ -86,9 +86,9 @@ def _read_without(place: int, chunk: Chunk, query: Query, reader: Reader) -> Rea
 
 def _asks_when_sent(query: Query, mail: Document, embedder: Embedder) -> bool:
     """Is the question nearer to one for the date of a mail than to one for that of what it is about?"""
-    said = {"sender": _sender(mail), "subject": mail.title}
-    sent = _nearest(query, _OF_ANY_MAIL, embedder) + _nearest(query, _filled(_OF_THIS_MAIL, said), embedder)
-    event = _nearest(query, _OF_ANY_EVENT, embedder) + _nearest(query, _filled(_OF_THIS_EVENT, said), embedder)
+    fields = {"sender": _sender(mail), "subject": mail.title}
+    sent = _nearest(query, _OF_ANY_MAIL, embedder) + _nearest(query, _filled(_OF_THIS_MAIL, fields), embedder)
+    event = _nearest(query, _OF_ANY_EVENT, embedder) + _nearest(query, _filled(_OF_THIS_EVENT, fields), embedder)
     return sent > event
 
 
@@ -101,8 +101,8 @@ def _sender(mail: Document) -> str:
     return mail.metadata.get("from", "").partition("<")[0].strip()
 
 
-def _filled(questions: Sequence[str], said: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(question.format_map(said) for question in questions)
+def _filled(questions: Sequence[str], fields: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(question.format_map(fields) for question in questions)
 
 
 def _nearest(query: Query, questions: tuple[str, ...], embedder: Embedder) -> float:
@@ -155,11 +155,11 @@ def _asks_what_it_is(query: Query) -> bool:
     return kinds["definition"] >= THING and query.number < NUMBER and not question_words(query.fullest).metric
 
 
-def is_unfit(said: str, unfit: frozenset[str], behind: str = "") -> bool:
+def is_unfit(text: str, unfit: frozenset[str], behind: str = "") -> bool:
     """Has it figures with units, and none that measures what is asked for? "mm per year" measure no length."""
-    found = figures(said)
+    found = figures(text)
     units = [unit for figure in found for unit in (figure.unit, *(other for _, other in figure.others)) if unit]
-    is_rate = any(f"{said[figure.end :]}{behind}".lstrip().startswith(_RATES) for figure in found)
+    is_rate = any(f"{text[figure.end :]}{behind}".lstrip().startswith(_RATES) for figure in found)
     return bool(units) and not is_rate and unfit.issuperset(MONEY if unit in _MONEYS else unit for unit in units)
 
 

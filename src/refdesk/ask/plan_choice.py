@@ -205,8 +205,8 @@ def _are_parts(found: Sequence[TablePlan]) -> NDArray[np.bool_]:
             if own is None or other is None or own[:3] != other[:3] or own.places == other.places:
                 continue
             if own.size < SMALLER * other.size:
-                said = plan.question.bits.keys() & (own.around - other.around - own.name)
-                is_part[at] |= not said
+                asked = plan.question.bits.keys() & (own.around - other.around - own.name)
+                is_part[at] |= not asked
     return is_part
 
 
@@ -307,9 +307,11 @@ def plans_over(
     names, meant = _of_what_is_named(text, candidates)
     known = frozenset(stem for table in meant for stem in document_words(table.document, text))
     others = renamed(text, [table.table for table in meant], known, unknown | names, reader)
-    read = [(one, rows) for one, rows in zip(meant, others, strict=True) if rows or not names]
+    read = [(found_table, rows) for found_table, rows in zip(meant, others, strict=True) if rows or not names]
     ranked = sorted(read, key=lambda pair: asked.worth(*pair), reverse=True)[:MOST_TABLES]
-    asked.named = asked.weights.keys() & {stem for one, _ in ranked for stem in document_words(one.document, text)}
+    asked.named = asked.weights.keys() & {
+        stem for found_table, _ in ranked for stem in document_words(found_table.document, text)
+    }
     most = max((candidate.score for candidate, _ in ranked), default=0.0) or 1.0
     return [plan for candidate, rows in ranked for plan in asked.plans(candidate, candidate.score / most, rows)]
 
@@ -322,15 +324,15 @@ def _of_what_is_named(text: str, candidates: Iterable[FoundTable]) -> tuple[Set[
     """
     clause = asking_clause(text)
     times = {stem for start, end in spoken_periods(clause) for stem in terms(clause[start:end])}
-    said = question_words(clause)
-    names = said.sentence.names - times
+    asked = question_words(clause)
+    names = asked.sentence.names - times
     held = [
         (sum(name in around or name in vocabulary(candidate.table) for name in names), candidate)
         for candidate in candidates
         for around in [context_words(candidate, text)]
     ]
     most = max((count for count, _ in held), default=0)
-    sure = said.named - said.sentence.numbers - times  # any word may begin a question with a capital
+    sure = asked.named - asked.sentence.numbers - times  # any word may begin a question with a capital
     return frozenset() if most else sure, [one for count, one in held if count == most]
 
 
@@ -355,10 +357,10 @@ class _Asked:
     def worth(self, candidate: FoundTable, rows: Sequence[RenamedRow] = ()) -> float:
         own, around = vocabulary(candidate.table), context_words(candidate, self.text)
         missing = [stem for stem in self.stems if stem not in own and stem not in around]
-        held = 1.0 - self.share(missing)
-        held += max((row.chance * self.share(row.said.intersection(missing)) for row in rows), default=0.0)
+        covered = 1.0 - self.share(missing)
+        covered += max((row.chance * self.share(row.said.intersection(missing)) for row in rows), default=0.0)
         is_then = self.when.year and any(_period(when).is_of(self.when) for when in candidate.table.periods)
-        return held + candidate.score + (THEN if is_then else 0.0)
+        return covered + candidate.score + (THEN if is_then else 0.0)
 
     def plans(self, candidate: FoundTable, relative: float, rows: Sequence[RenamedRow]) -> list[TablePlan]:
         table = table_of(candidate.table)
@@ -375,8 +377,8 @@ class _Asked:
 
     def _of_form(self, candidate: FoundTable, relative: float, form: AskedForm, row: RenamedRow) -> list[TablePlan]:
         table, around = table_of(candidate.table), context_words(candidate, self.text)
-        held = table.views[0].vocabulary
-        question = AskedWords(form.text, around=frozenset(stem for stem in around if stem not in held))
+        vocabulary = table.views[0].vocabulary
+        question = AskedWords(form.text, around=frozenset(stem for stem in around if stem not in vocabulary))
         plans = [plan for plan in table.plans(question) if not self._is_said(plan)]
         if form.is_assumed and form.columns:  # these are read, and nothing is computed over them
             plans = [plan for plan in plans if _columns(table, plan) <= form.columns and plan.operation == "value"]
@@ -398,8 +400,8 @@ class _Asked:
 
     def _is_said(self, plan: CellPlan) -> bool:
         """Does it give back what the question says itself? "What did gauge 0418 record?" does not ask for 0418."""
-        said = self.text.lower()
-        return plan.operation == "value" and bool(plan.texts) and all(text.lower() in said for text in plan.texts)
+        lowered = self.text.lower()
+        return plan.operation == "value" and bool(plan.texts) and all(text.lower() in lowered for text in plan.texts)
 
     def _features(
         self,
@@ -415,8 +417,8 @@ class _Asked:
     ) -> NDArray[np.float32]:
         """`scores`: its own and that of `none`."""
         score, none = scores
-        held = {stem for stem, bit in question.bits.items() if plan.mask >> bit & 1 and stem in self.weights}
-        said = self.weights.keys() | question.bits.keys()
+        covered = {stem for stem, bit in question.bits.items() if plan.mask >> bit & 1 and stem in self.weights}
+        asked = self.weights.keys() | question.bits.keys()
         used = _used(candidate, table, plan)
         timed = [cell for cell in used if _period(cell.period).year]
         when = [_period(cell.period) for cell in timed]
@@ -425,30 +427,30 @@ class _Asked:
         else:
             is_then = bool(when) and {cell.column for cell in timed} <= form.columns
         if is_then:
-            held |= self.of_when & self.weights.keys()
-        held |= row.said & self.weights.keys()
+            covered |= self.of_when & self.weights.keys()
+        covered |= row.said & self.weights.keys()
         caption = CLAUSE.split(candidate.table.caption)[-1]
         is_percent = unit_of(caption) == "%" or any(cell.unit == "%" for cell in used)
-        missing = [stem for stem in self.stems if stem not in held and stem not in around]
+        missing = [stem for stem in self.stems if stem not in covered and stem not in around]
         labels, sections, column = _names(table.view_of(plan), plan)
         return np.array(
             [
                 score,
                 score - none,
                 relative,
-                self.share(held),
-                self.share(stem for stem in around if stem in self.weights and stem not in held),
+                self.share(covered),
+                self.share(stem for stem in around if stem in self.weights and stem not in covered),
                 self.share(missing),
                 max((self.weights[stem] for stem in missing), default=0.0) / UNKNOWN_IDF,
-                _unsaid(labels, said),
-                _unsaid(sections, said),
-                _unsaid(column, said),
+                _unsaid(labels, asked),
+                _unsaid(sections, asked),
+                _unsaid(column, asked),
                 plan.kind == "computed",
                 plan.operation == "value" and plan.kind == "number",
                 plan.operation == "count",
                 len(plan.texts) > 1,
                 plan.selections[0].kind in ("equal", "both", "any"),
-                _twins(table.view_of(plan), plan) * _unsaid(sections, said),
+                _twins(table.view_of(plan), plan) * _unsaid(sections, asked),
                 self.number * (plan.kind in ("number", "computed")),
                 self.number * (plan.kind == "text"),
                 is_then,
@@ -460,7 +462,7 @@ class _Asked:
                 is_percent and not self.says_percent,
                 is_percent and self.says_percent,
                 form.is_assumed,
-                self.share(stem for stem in self.named - around if stem not in held),
+                self.share(stem for stem in self.named - around if stem not in covered),
             ],
             dtype=np.float32,
         )
@@ -472,10 +474,10 @@ class _Asked:
         return bool(self.years) and {period.year for period in when} <= self.years
 
 
-def _unsaid(stems: frozenset[str], said: Set[str]) -> float:
+def _unsaid(stems: frozenset[str], asked: Set[str]) -> float:
     """Share of these words that the question does not say."""
     own = [stem for stem in stems if stem not in QUERY_STOP_WORDS]
-    return sum(stem not in said for stem in own) / len(own) if own else 0.0
+    return sum(stem not in asked for stem in own) / len(own) if own else 0.0
 
 
 def _is_quantity(text: str) -> bool:

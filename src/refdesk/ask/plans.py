@@ -126,7 +126,9 @@ class _Maker:
                 held = {key: rows for key, rows in matched.items() if key[0] >> bit & 1}
                 if sum(map(len, held.values())) < view.count:
                     keep(view.merged(held.values()), 1 << bit, _mean(held), column)
-        chosen = sorted(found.values(), key=lambda one: (-one.mask.bit_count(), -one.quality, len(one.rows)))
+        chosen = sorted(
+            found.values(), key=lambda selection: (-selection.mask.bit_count(), -selection.quality, len(selection.rows))
+        )
         return chosen[:MOST_SELECTIONS]
 
     def _ranked(self, matched: Matched) -> list[tuple[int, int, float]]:
@@ -169,7 +171,7 @@ class _Maker:
                 rows = self.view.where(chosen)
                 if 0 < len(rows) < self.view.count:
                     found.append(Selection(rows, kind, mask, 1.0, column, self.qualities[column], number))
-        found.sort(key=lambda one: -one.by_quality)
+        found.sort(key=lambda selection: -selection.by_quality)
         return found[: MOST_SELECTIONS // 2]
 
     def _number_mask(self, number: float) -> int:
@@ -218,12 +220,12 @@ class _Maker:
         made: list[Selection | None] = []
         for count in range(MOST_CONDITIONS, 0, -1):
             for equal in itertools.combinations(single, count):
-                said = _union(selection.mask for selection in equal)
+                covered = _union(selection.mask for selection in equal)
                 # What is compared with is a number of its own, and not that of "product 17".
                 compared = [
                     selection
                     for selection in self.compared[:MOST_COMPARED]
-                    if self._number_mask(selection.number) & ~said
+                    if self._number_mask(selection.number) & ~covered
                 ]
                 made += [
                     self._joined(conditions) for conditions in (equal, *((selection, *equal) for selection in compared))
@@ -236,14 +238,14 @@ class _Maker:
         The name of another one's column is nothing new: in "opened in June" that the state is open.
         """
         rows, mask = conditions[0].rows, conditions[0].mask
-        for one in conditions:
-            names = _union(self.masks[other.by] for other in conditions if other is not one)
-            if not one.mask & ~names:
+        for selection in conditions:
+            names = _union(self.masks[other.by] for other in conditions if other is not selection)
+            if not selection.mask & ~names:
                 return None
-        for one in conditions[1:]:
-            if not one.mask & ~mask or one.by == conditions[0].by:
+        for selection in conditions[1:]:
+            if not selection.mask & ~mask or selection.by == conditions[0].by:
                 return None
-            rows, mask = self.view.common(rows, one.rows), mask | one.mask
+            rows, mask = self.view.common(rows, selection.rows), mask | selection.mask
         first, quality = conditions[0], sum(condition.quality for condition in conditions) / len(conditions)
         if not len(rows) or len(conditions) < 2:
             return None

@@ -77,9 +77,9 @@ class Retrieval:
     reranker: Reranker
     settings: Settings
     trace: Trace
-    reader: Reader
-    models: Models
-    turns: Sequence[Turn]
+    reader: Reader = NO_READER
+    models: Models = NO_MODELS
+    turns: Sequence[Turn] = ()
     rows: Evidence = field(default_factory=Evidence)
     weights: dict[str, float] = field(default_factory=dict)
     readings: dict[int, Reading] = field(default_factory=dict)
@@ -93,21 +93,8 @@ class Retrieval:
         return self.plan.strategy == "survey" and router_of(self.models) is not None
 
 
-async def retrieve(
-    query: Query,
-    plan: Plan,
-    scope: Scope,
-    library: LibraryReader,
-    embedder: Embedder,
-    reranker: Reranker,
-    settings: Settings,
-    trace: Trace,
-    reader: Reader = NO_READER,
-    models: Models = NO_MODELS,
-    turns: Sequence[Turn] = (),
-) -> Retrieved:
+async def retrieve(query: Query, job: Retrieval) -> Retrieved:
     """The hits to be read, best first, with what the later stages need to know of them."""
-    job = Retrieval(plan, scope, library, embedder, reranker, settings, trace, reader, models, turns)
     sides, ranked = await find(query, job)
     return await in_thread(choose, job, query, sides, ranked)
 

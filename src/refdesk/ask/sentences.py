@@ -170,13 +170,13 @@ def _take_apart(
     start, headings = 0, every[len(every) - len(above) :]
     for chunk, own, headed, cosine in zip(chunks, texts, headings, cosines, strict=True):
         sentences = [known[text] for text in own]
-        held = every[start : start + len(own)]
+        own_words = every[start : start + len(own)]
         start += len(own)
         is_table = chunk.kind == "table"
-        credit = _credit(held, headed, is_table=is_table)
+        credit = _credit(own_words, headed, is_table=is_table)
         if is_table:  # the names of its columns belong to a row
-            credit = np.maximum(credit, held[table_header(chunk)].max(axis=0, initial=0.0))
-        found.append(ChunkSentences(stems, sentences, held, credit, cosine, is_table))
+            credit = np.maximum(credit, own_words[table_header(chunk)].max(axis=0, initial=0.0))
+        found.append(ChunkSentences(stems, sentences, own_words, credit, cosine, is_table))
     return found
 
 
@@ -343,7 +343,10 @@ class SentenceTable:
         if self._query.number < NUMBER:
             return np.zeros(len(self.sentences), dtype=np.float32)
         pairs = zip(self.sentences, self.row, strict=True)
-        return np.array([is_row and label_match(self._question, one) for one, is_row in pairs], dtype=np.float32)
+        return np.array(
+            [is_row and label_match(self._question, sentence_words) for sentence_words, is_row in pairs],
+            dtype=np.float32,
+        )
 
     @cached_property
     def spans(self) -> list[FoundSpan | None]:
@@ -482,7 +485,7 @@ def score_sentences(
         ScoredSentence(placed[place][0], placed[place][1], sentence, words.text, *features)
         for place, sentence, words, *features in rows
     ]
-    return sorted(found, key=lambda one: -one.score)
+    return sorted(found, key=lambda scored: -scored.score)
 
 
 def _shares(table: SentenceTable, scores: Floats) -> Floats:
@@ -510,9 +513,15 @@ def _weighted(table: SentenceTable, weights: Mapping[str, float]) -> Floats:
 
 def answer_differently(sentences: Sequence[ScoredSentence]) -> bool:
     """Does one of them answer almost as well as the best one, and with something else?"""
-    ranked = sorted((one for one in sentences if one.span is not None), key=lambda one: -one.score)
-    near = [one for one in ranked if one.score >= ranked[0].score - ALMOST]
-    spans = [read(one.chunk.text[one.span.start : one.span.end]) for one in near if one.span is not None]
+    ranked = sorted(
+        (sentence for sentence in sentences if sentence.span is not None), key=lambda sentence: -sentence.score
+    )
+    near = [sentence for sentence in ranked if sentence.score >= ranked[0].score - ALMOST]
+    spans = [
+        read(sentence.chunk.text[sentence.span.start : sentence.span.end])
+        for sentence in near
+        if sentence.span is not None
+    ]
     return any(not _say_the_same(spans[0], other) for other in spans[1:])
 
 

@@ -108,12 +108,16 @@ class SheetColumn:
         few = MOSTLY * len(codes)
         of_number, of_day = np.array([*numbers, np.nan]), np.array([*days, np.nan])
         of_key = np.where(np.isnan(of_day), of_number, of_day)
-        held = [int(counts[~np.isnan(column[:-1])].sum()) for column in (of_number, of_day, of_key)]
-        self.is_number, self.is_date, self.is_ordered = (count > few for count in held)
+        known_counts = [int(counts[~np.isnan(column[:-1])].sum()) for column in (of_number, of_day, of_key)]
+        self.is_number, self.is_date, self.is_ordered = (count > few for count in known_counts)
         self.is_year = years > few
         self.number_of_text = of_number
         self.numbers = of_number[self.codes] if self.is_number else np.zeros(0)
-        self.keys = (self.numbers if self.is_number and not held[1] else of_key[self.codes]) if held[2] else None
+        self.keys = (
+            (self.numbers if self.is_number and not known_counts[1] else of_key[self.codes])
+            if known_counts[2]
+            else None
+        )
         self._read_words()
 
     def _read_words(self) -> None:
@@ -178,8 +182,8 @@ class _Words(Container[str]):
         self._columns, self._names = columns, frozenset(stem for name in names for stem in name)
 
     def __contains__(self, stem: object) -> bool:
-        held = (column.is_used[column.holding(str(stem))].any() for column in self._columns)
-        return stem in self._names or any(held)
+        matches = (column.is_used[column.holding(str(stem))].any() for column in self._columns)
+        return stem in self._names or any(matches)
 
 
 class SheetView(View):
@@ -344,11 +348,11 @@ class SheetView(View):
     def frequent(self, rows: Rows, column: int) -> Iterator[tuple[str, str, Places]]:
         own, array = self._columns[column], self._array(rows)
         counts = np.bincount(own.codes[array] + 1, minlength=len(own.texts) + 1)[1:]
-        held = np.flatnonzero(counts)
-        if len(held) < 2:
+        present = np.flatnonzero(counts)
+        if len(present) < 2:
             return
-        for name, most in (("commonest", counts[held].max()), ("rarest", counts[held].min())):
-            found = held[counts[held] == most]
+        for name, most in (("commonest", counts[present].max()), ("rarest", counts[present].min())):
+            found = present[counts[present] == most]
             if len(found) == 1:
                 cells = self._cells(array[own.codes[array] == found[0]], column)
                 yield name, own.texts[int(found[0])], cells

@@ -147,12 +147,12 @@ def _place(
 
     Words that no label holds are not of the label: "Compare the iPhone and Mac net sales of Apple".
     """
-    held = [(place, column, frozenset(terms(text))) for place, own in enumerate(labels) for column, text in own]
-    side = side & frozenset().union(*(words for *_, words in held))
+    labelled = [(place, column, frozenset(terms(text))) for place, own in enumerate(labels) for column, text in own]
+    side = side & frozenset().union(*(words for *_, words in labelled))
     if not side:
         return None
     found = [
-        (len(words & (side | shared)) / len(words), place, column) for place, column, words in held if side <= words
+        (len(words & (side | shared)) / len(words), place, column) for place, column, words in labelled if side <= words
     ]
     if not found:
         return None

@@ -31,9 +31,8 @@ from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, pl
 from refdesk.ask.plans import described
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.sheet_view import ColumnCells, RowSet
-from refdesk.ask.table_parts import head_place, table_parts, years_compared
 from refdesk.ask.table_question import asking_clause
-from refdesk.ask.table_rows import asked_order, filtered_rows, ordered_rows
+from refdesk.ask.table_rows import asked_order, filtered_rows, head_place, ordered_rows, table_parts, years_compared
 from refdesk.ask.table_view import CellPlan, GroupedView, View
 from refdesk.ask.wording import NUMBER, meaning, read, said, wanted
 from refdesk.library import LibraryReader
@@ -189,8 +188,8 @@ def _label(found: TablePlan) -> str:
             if own.end and read_period(" ".join(head)) == TablePeriod(own.year):  # "2023" over what three months were
                 head = [*(part for part in head if not read_period(part)), spoken_period(own)]
             return ", ".join(filter(None, (_joined(name), _joined(head))))
-    said = described(plan, found.grid, found.question, for_people=True)
-    return said[:1].upper() + said[1:]
+    description = described(plan, found.grid, found.question, for_people=True)
+    return description[:1].upper() + description[1:]
 
 
 def _same_name(grid: Grid, number: int, other: int) -> bool:
@@ -473,11 +472,11 @@ def series_answer(
 ) -> Answer:
     """One figure after another, each with its time and its cell; `names`: whose they are."""
     told = _Told(retrieved, library)
-    for number, one in enumerate(found):
-        what = reading(one)
-        told.add(one, what, f"{f'{names[number]}: ' if names else ''}{what.label}: {what.value}")
+    for number, figure_plan in enumerate(found):
+        what = reading(figure_plan)
+        told.add(figure_plan, what, f"{f'{names[number]}: ' if names else ''}{what.label}: {what.value}")
     last = reading(found[-1])
-    chance = min(SUREST_AMONG_MANY, *(one.chance for one in found))
+    chance = min(SUREST_AMONG_MANY, *(figure_plan.chance for figure_plan in found))
     return told.as_answer(answer, plan, last.value, chance, "read from the cells of several tables")
 
 

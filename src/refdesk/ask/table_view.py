@@ -280,9 +280,9 @@ def _shown(base: View, rows: Rows, column: int, name: str) -> str:
 
 def named_groups(question: AskedWords, view: View) -> tuple[list[int], list[str]]:
     """The columns that the question asks for by groups, and what it calls what is computed of them."""
-    said = {name: terms(name)[0] for name in (*TOTAL, *AVERAGE) if name in question.words}
+    group_stems = {name: terms(name)[0] for name in (*TOTAL, *AVERAGE) if name in question.words}
     # Where "total" is the name of a row or a column, that is asked for.
-    names = [name for name, stem in said.items() if stem in question.bits and stem not in view.vocabulary]
+    names = [name for name, stem in group_stems.items() if stem in question.bits and stem not in view.vocabulary]
     columns: list[int] = []
     if not names:
         return columns, names
@@ -437,16 +437,18 @@ def chosen_rows(
 
     beside = {"next": -1, "previous": 1}.get(selection.kind, 0)
     matched = [stem for stem, bit in question.bits.items() if selection.mask >> bit & 1]
-    said = dict(zip(question.stems, question.words, strict=True))
+    words_by_stem = dict(zip(question.stems, question.words, strict=True))
     cells = list(dict.fromkeys(cell(row) for row in selection.rows[:4]))
     if for_people:
         own = terms(names[selection.by]) if selection.by >= 0 else []
-        of = [said[stem] for stem in matched if stem not in own and (is_sheet or not _are_all_called(stem, grid))]
+        of = [
+            words_by_stem[stem] for stem in matched if stem not in own and (is_sheet or not _are_all_called(stem, grid))
+        ]
     else:
         of = matched
     if is_sheet and matched and (len(cells) > 1 or selection.kind == "any"):
         # The days of a year, of which it may hold all: "2023", as the question says it.
-        cells = [" ".join(said[stem] for stem in matched)]
+        cells = [" ".join(words_by_stem[stem] for stem in matched)]
     return SELECTIONS[selection.kind].format(
         cells=", ".join(cells),
         by=_number_of(selection) + (names[selection.by] if selection.by >= 0 else ""),

@@ -16,18 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from refdesk.answer import Claim, Event, Plan, Query, Retrieved, Turn
+from refdesk.answer import Claim, Event, Query
 from refdesk.ask.attest import Attested, Proofs, attest, remove_unsupported
-from refdesk.ask.draft import Draft
+from refdesk.ask.draft import Draft, WritingTask, gave_up, quoted, written_into
 from refdesk.ask.figures import agrees
-from refdesk.ask.generate import gave_up, generate, quote_instead, refuses, written_into
+from refdesk.ask.generate import generate, refuses
 from refdesk.ask.markers import numbered_by_passage
-from refdesk.ask.plan import Budget
 from refdesk.ask.support import ClaimWords, is_negated, read_claim
 from refdesk.errors import ProviderError
-from refdesk.ports import Models, Piece
-from refdesk.settings import Settings
-from refdesk.trace import Trace, in_thread
+from refdesk.ports import Piece
+from refdesk.trace import in_thread
 
 AGREE = 2  # drafts
 WARMER = 0.7  # the temperature of the further drafts, at least; models that keep their sampling keep it
@@ -55,29 +53,16 @@ class Vote:
     kept: int = 0
 
 
-async def voted(
-    draft: Draft,
-    query: Query,
-    plan: Plan,
-    retrieved: Retrieved,
-    turns: Sequence[Turn],
-    models: Models,
-    budget: Budget,
-    settings: Settings,
-    trace: Trace,
-    doubt: str,
-    proofs: Proofs,
-    most_characters: int | None = None,
-) -> AsyncGenerator[Event, None]:
+async def voted(draft: Draft, task: WritingTask, proofs: Proofs) -> AsyncGenerator[Event, None]:
     """Brings the draft to what the drafts agree on, and says so to the reader where that is another text."""
     found: Vote | None = None
-    with trace.optional("vote", drafts=plan.drafts) as stage:
-        found = await vote(draft, query, plan, turns, models, budget, settings, trace, proofs, most_characters)
+    with task.trace.optional("vote", drafts=task.plan.drafts) as stage:
+        found = await vote(draft, task, proofs)
         stage.gave(drafts=found.drafts, kept=found.kept)
     if found is None:
         return
     if found.text == "":
-        async for event in quote_instead(draft, query, retrieved, settings, doubt):
+        async for event in quoted(draft, task):
             yield event
     elif found.text is not None:
         if void := draft.start_over(draft.model, "the drafts were compared"):
@@ -88,28 +73,18 @@ async def voted(
     draft.notes.append(found.note)
 
 
-async def vote(
-    draft: Draft,
-    query: Query,
-    plan: Plan,
-    turns: Sequence[Turn],
-    models: Models,
-    budget: Budget,
-    settings: Settings,
-    trace: Trace,
-    proofs: Proofs,
-    most_characters: int | None = None,
-) -> Vote:
+async def vote(draft: Draft, task: WritingTask, proofs: Proofs) -> Vote:
     """Has the other drafts written and says what stays; their cost is added to the first draft's."""
-    llm = models.role("answer", lambda why: trace.skip("try", why))
+    query, plan, settings, trace = task.query, task.plan, task.settings, task.trace
+    llm = task.models.role("answer", lambda why: trace.skip("try", why))
     assert llm is not None, "somebody has written the first draft"
     warmer = settings if settings.temperature >= WARMER else replace(settings, temperature=WARMER)
-    given = (query, plan, draft.context, turns, llm, warmer, trace)
+    given = (query, plan, draft.context, task.turns, llm, warmer, trace)
 
     async def another() -> Draft:
         written = Draft(draft.context)
         try:
-            pieces = generate(*given, budget=budget, max_context_chars=most_characters)
+            pieces = generate(*given, budget=task.budget, max_context_chars=task.most_characters)
             async for _ in written_into(written, pieces):
                 pass
         except ProviderError as error:

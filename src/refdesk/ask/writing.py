@@ -49,9 +49,8 @@ from refdesk.ask.attest import (
     remove_unsupported,
 )
 from refdesk.ask.citations import render
-from refdesk.ask.draft import Draft, drafted
+from refdesk.ask.draft import Draft, WritingTask, drafted, quoted
 from refdesk.ask.extract import extract
-from refdesk.ask.generate import NOT_PROVED, quote_instead, write
 from refdesk.ask.judge import Doubt, Relevance, candidates, conclude
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper
 from refdesk.ask.markers import MARKER, numbered_by_passage, statements
@@ -66,12 +65,14 @@ from refdesk.ports import LLM, Models, Reader, Request
 from refdesk.prompts import RECONCILE, RECONCILE_SYSTEM, VERIFY, VERIFY_SCHEMA, VERIFY_SYSTEM
 from refdesk.trace import Trace, in_thread, run
 
+NOT_PROVED = "{model} wrote nothing that the documents support, so this answer is quoted from them."
+
 
 @dataclass(frozen=True, slots=True)
 class Findings:
     """What is known before anything is read: the question understood and planned, what was found and how it is judged.
 
-    `outline` is what an agent noted while it searched; `writer` is who writes the draft.
+    `writer` is who writes the draft; `outline` is what an agent noted while it searched.
     """
 
     question: Question
@@ -83,8 +84,8 @@ class Findings:
     relevance: Relevance
     tables: TablesRead
     doubt: Doubt
+    writer: Callable[[Draft, WritingTask], AsyncGenerator[Event, None]]
     outline: Callable[[Context], Context] = lambda context: context
-    writer: Callable[..., AsyncGenerator[Event, None]] = write
 
 
 async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace: Trace) -> AsyncGenerator[Event, None]:
@@ -105,7 +106,8 @@ async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace:
     with trace.stage("generate", **context.sizes) as stage:
         turns = await keeper.memory(budget.history)
         asked = (query, plan, retrieved, turns, models, budget, settings, trace, doubt, question.max_context_chars)
-        async with aclosing(found.writer(draft, *asked)) as written:
+        task = WritingTask(*asked)
+        async with aclosing(found.writer(draft, task)) as written:
             async for event in written:
                 yield event
         stage.gave(**draft.sizes)
@@ -115,10 +117,10 @@ async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace:
     if plan.drafts > 1 and not draft.quotes:
         yield Thinking("vote", f"Comparing {plan.drafts} drafts")
         voted: Any = import_module("refdesk.ask.voting").voted
-        async for event in voted(draft, *asked[:9], proofs, question.max_context_chars):
+        async for event in voted(draft, task, proofs):
             yield event
     yield Thinking("attest", "Checking every sentence")
-    plan, attested, cells, events = await _checked(query, plan, budget, draft, proofs, retrieved, desk, doubt, trace)
+    plan, attested, cells, events = await _checked(draft, task, proofs, desk)
     attested = vision.seen(attested, draft.context, desk) if vision is not None else attested
     for event in events:
         yield event
@@ -180,31 +182,24 @@ async def _attested(
 
 
 async def _checked(
-    query: Query,
-    plan: Plan,
-    budget: Budget,
-    draft: Draft,
-    proofs: Proofs,
-    retrieved: Retrieved,
-    desk: AskPorts,
-    doubt: str,
-    trace: Trace,
+    draft: Draft, task: WritingTask, proofs: Proofs, desk: AskPorts
 ) -> tuple[Plan, Attested, Tables, list[Event]]:
     """The draft with its proofs; of so small a model that it often makes things up, as much as stays of it."""
+    query, plan, trace = task.query, task.plan, task.trace
     attested, tables = await _attested(query, draft, proofs, desk.library, trace)
-    if budget.tier != "tiny" or draft.quotes or not attested.claims:
+    if task.budget.tier != "tiny" or draft.quotes or not attested.claims:
         return plan, attested, tables, []
     small: Any = import_module("refdesk.ask.small_models")
-    quotes = await in_thread(extract, query, proofs.context, retrieved, desk.settings)
+    quotes = await in_thread(extract, query, proofs.context, task.retrieved, task.settings)
     if text := small.kept(attested):
         both = drafted(small.with_quotes(text, quotes), proofs.context)
         asked = (query, both.content, both.order, proofs, tables)
         return replace(plan, reconcile=True), await in_thread(attest, *asked), tables, []
     # What it says in words that nothing proves may still be what the reader's sentences say.
-    if doubt and small.agree(query.standalone, draft.content, quotes):
-        doubt = ""
+    if task.doubt and small.agree(query.standalone, draft.content, quotes):
+        task = replace(task, doubt="")
     draft.notes.append(NOT_PROVED.format(model=draft.model))
-    events = [event async for event in quote_instead(draft, query, retrieved, desk.settings, doubt)]
+    events = [event async for event in quoted(draft, task)]
     attested, tables = await _attested(query, draft, proofs, desk.library, trace)
     return replace(plan, reconcile=True), attested, tables, events
 

@@ -51,7 +51,7 @@ _NO_RANGES: Ids = np.zeros((0, 2), dtype=np.int64)
 
 
 class VectorIndex:
-    """The vectors of one space as one process sees them."""
+    """The vectors of one embedder as one process sees them."""
 
     def __init__(self, dimensions: int, snapshot: Path | None = None) -> None:
         self.dimensions = dimensions
@@ -306,7 +306,7 @@ class LocalIndex:
             lexical = self._open_lexical(state)
             lexical.reload()
             self._read_tail(lexical, state, dropped)
-            same_files = (state.epoch, state.space) == (self._state.epoch, self._state.space)
+            same_files = (state.epoch, state.embedder) == (self._state.epoch, self._state.embedder)
             vectors = self._vectors if self._vectors is not None and same_files else self._open_vectors(state)
             ids, matrix = self._chunks.vectors_after(self._embedder.name, vectors.last_id, vectors.dimensions)
             vectors.append(ids, matrix)
@@ -356,7 +356,7 @@ class LocalIndex:
     def snapshot_folder(self, state: LibraryState) -> Path | None:
         """The newest snapshot of the vectors, None when there is none (yet, or any more: SQL holds them all)."""
         folder = self._snapshot(state.epoch)
-        is_ours = state.space == self._embedder.name  # vectors of another embedder are no use to this one
+        is_ours = state.embedder == self._embedder.name  # vectors of another embedder are no use to this one
         return folder if is_ours and (folder / "vectors.npy").is_file() else None
 
     @property

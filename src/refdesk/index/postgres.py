@@ -23,16 +23,18 @@ import orjson
 from numpy.typing import NDArray
 
 from refdesk.errors import IndexDamaged, LibraryError
-from refdesk.index import textsearch
 from refdesk.index.lexical import K1, B, inverse_frequency, term_weights
 from refdesk.index.postgres_tables import (
     LENGTHS,
+    MOST_GONE,
     POSTING,
+    TEXTSEARCH_PRESENT,
     chunk_rows,
     copy_rows,
     drop_old_graphs,
     drop_tables,
     graph_condition,
+    has_texts_table,
     lie_within,
     make_graph,
     make_list,
@@ -42,6 +44,10 @@ from refdesk.index.postgres_tables import (
     posting_row,
     rewrite_postings,
     tail_condition,
+    text_ranking,
+    text_rows,
+    text_scoring,
+    texts_table,
 )
 from refdesk.ports import Embedder, Scored
 from refdesk.records import LexicalEntry, LibraryState
@@ -138,8 +144,8 @@ class PostgresIndex:
         if not terms or k < 1 or not self._corpus[0]:
             return []
         gone = int((self._unpurged[:, 1] - self._unpurged[:, 0] + 1).sum())
-        if self._server_ranks and scope.is_open and gone <= textsearch.MOST_GONE:
-            rows = self._search(*textsearch.ranking(self._state.lexical, terms, k + gone))
+        if self._server_ranks and scope.is_open and gone <= MOST_GONE:
+            rows = self._search(*text_ranking(self._state.lexical, terms, k + gone))
             return self._ordered(rows)[:k]
         scores = self._scores(terms)
         ids = np.flatnonzero(scores)
@@ -157,7 +163,7 @@ class PostgresIndex:
         if not terms or not chunk_ids or not self._corpus[0]:
             return {}
         if self._server_ranks:
-            return dict(self._ordered(self._search(*textsearch.scoring(self._state.lexical, terms, chunk_ids))))
+            return dict(self._ordered(self._search(*text_scoring(self._state.lexical, terms, chunk_ids))))
         scores = self._scores(terms)
         return {i: float(scores[i]) for i in chunk_ids if i < len(scores) and scores[i]}
 
@@ -350,7 +356,7 @@ class PostgresIndex:
         known = run(f"SELECT graph_until FROM search_indexes WHERE number = {number}").first()
         if known is None:
             make_tables(connection, number, self._embedder.dimensions)
-        until, has_texts = 0 if known is None else known[0], textsearch.is_made(connection, number)
+        until, has_texts = 0 if known is None else known[0], has_texts_table(connection, number)
         count = length = fewer_in_graph = 0
         for first, last in drop:
             gone = f"DELETE FROM search_{number}_chunks WHERE chunk_id BETWEEN {first} AND {last}"
@@ -359,7 +365,7 @@ class PostgresIndex:
                 f"WITH gone AS ({gone} RETURNING chunk_id, length, in_graph) SELECT {counted} FROM gone"
             ).one()
             if has_texts:
-                run(f"DELETE FROM {textsearch.table(number)} WHERE chunk_id BETWEEN {first} AND {last}")
+                run(f"DELETE FROM {texts_table(number)} WHERE chunk_id BETWEEN {first} AND {last}")
             count, length, fewer_in_graph = count - fewer, length - int(shorter), fewer_in_graph + out
         if entries:
             if entries[-1].chunk_id > LAST_NUMBER:
@@ -378,7 +384,7 @@ class PostgresIndex:
             )
             merge_segments(connection, number)
             if has_texts:
-                copy_rows(connection, f"{textsearch.table(number)} (chunk_id, terms)", textsearch.text_rows(entries))
+                copy_rows(connection, f"{texts_table(number)} (chunk_id, terms)", text_rows(entries))
             count, length = count + len(entries), length + sum(lengths)
         if count or length:
             more = f"chunks = chunks + {count}, length = length + {length}, in_graph = in_graph - {fewer_in_graph}"
@@ -443,7 +449,7 @@ class PostgresIndex:
     @property
     def ranked_by(self) -> str:
         """How BM25 is made, in words."""
-        present = self._rows(textsearch.PRESENT, ())
+        present = self._rows(TEXTSEARCH_PRESENT, ())
         if self._server_ranks:
             return f"BM25 by pg_textsearch {present[0][0] if present else ''}".strip()
         later = "; pg_textsearch is installed, run `refdesk reindex` to use it" if present and self._corpus[0] else ""

@@ -1,4 +1,4 @@
-"""The tables of the PostgreSQL index: vectors, packed postings, merging of segments, the HNSW graph.
+"""The tables of the PostgreSQL index: vectors, packed postings, merging of segments, the HNSW graph, pg_textsearch.
 
 Statements in here run within a transaction of the library's one writer.
 """
@@ -6,6 +6,7 @@ Statements in here run within a transaction of the library's one writer.
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.errors import LibraryError
-from refdesk.index.textsearch import make_texts
+from refdesk.index.lexical import K1, B
 from refdesk.records import LexicalEntry
 from refdesk.text import VERSION
 
@@ -228,3 +229,68 @@ def lie_within(ids: NDArray[Any], ranges: NDArray[np.int64]) -> NDArray[np.bool_
     place = np.searchsorted(ranges[:, 0], ids, side="right") - 1
     is_within: NDArray[np.bool_] = (place >= 0) & (ids <= ranges[np.maximum(place, 0), 1])
     return is_within
+
+
+# --- BM25 by pg_textsearch --------------------------------------------------------------------------------------------
+
+# BM25 with the extension pg_textsearch, if the database has it: the same terms, ranked by the server.
+#
+# `search_3_texts` holds the terms of each chunk as words that PostgreSQL's plainest analysis leaves as they are, so
+# that they are those of questions and of every other index. Frequencies, spelling and what a filter leaves come from
+# the packed postings, which are written in any case.
+
+_PLAIN = re.compile(r"[a-z]+\Z")
+TEXTSEARCH_PRESENT = "SELECT extversion FROM pg_extension WHERE extname = 'pg_textsearch'"
+MOST_GONE = 1000  # chunks that are gone and still indexed, up to which as many more are asked for
+
+
+def plain_word(term: str) -> str:
+    """A term as PostgreSQL takes it for one plain_word, whatever it consists of.
+
+    >>> plain_word("harbour"), plain_word("3.5")
+    ('harbour', 'z332e35z')
+    """
+    return term if _PLAIN.match(term) else f"z{term.encode('utf-8', 'replace').hex()}z"
+
+
+def texts_table(number: int) -> str:
+    return f"search_{number}_texts"
+
+
+def make_texts(connection: Any, number: int) -> None:
+    """Where the extension is there when the tables of an index are made; else nothing."""
+    run = connection.exec_driver_sql
+    if run(TEXTSEARCH_PRESENT).first() is None:
+        return
+    run(f"CREATE TABLE {texts_table(number)} (chunk_id bigint PRIMARY KEY, terms text NOT NULL)")
+    run(
+        f"CREATE INDEX {texts_table(number)}_bm25 ON {texts_table(number)} USING bm25 (terms)"
+        f" WITH (text_config = 'simple', k1 = {K1}, b = {B})"
+    )
+
+
+def has_texts_table(connection: Any, number: int) -> bool:
+    found: bool = connection.exec_driver_sql(f"SELECT to_regclass('{texts_table(number)}') IS NOT NULL").scalar_one()
+    return found
+
+
+def text_rows(entries: Sequence[LexicalEntry]) -> Iterator[bytes]:
+    for entry in entries:
+        text = " ".join(map(plain_word, entry.terms)).encode()
+        yield struct.pack(">hiqi", 2, 8, entry.chunk_id, len(text)) + text
+
+
+def text_ranking(number: int, terms: Sequence[str], most: int) -> tuple[str, tuple[str, str]]:
+    """The statement that gives the best chunks with their scores, and its values."""
+    asked = f"terms <@> to_bm25query(%s::text, '{texts_table(number)}_bm25')"
+    text = " ".join(map(plain_word, terms))
+    # The limit stands in the text: the extension reads from it how many are wanted.
+    statement = f"SELECT chunk_id, -({asked}) FROM {texts_table(number)} ORDER BY {asked} LIMIT {int(most)}"
+    return statement, (text, text)
+
+
+def text_scoring(number: int, terms: Sequence[str], chunk_ids: Sequence[int]) -> tuple[str, tuple[str, list[int]]]:
+    """The statement that gives the scores of given chunks, and its values."""
+    asked = f"terms <@> to_bm25query(%s::text, '{texts_table(number)}_bm25')"
+    statement = f"SELECT chunk_id, -({asked}) FROM {texts_table(number)} WHERE chunk_id = ANY(%s)"
+    return statement, (" ".join(map(plain_word, terms)), list(map(int, chunk_ids)))

@@ -1,19 +1,31 @@
-"""Leases on jobs (which run is working on what), what becomes of a job, and the delay before it is tried again."""
+"""Work on jobs: the lease of a run, what becomes of a job, when it is tried again, and jobs over existing documents."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from refdesk.errors import DiskFull, LibraryError, ModelError, RefdeskError
-from refdesk.store_ports import Files, Jobs
-from refdesk.types import Added, Job
+from refdesk.errors import DiskFull, LibraryError, ModelError, RefdeskError, UsageError
+from refdesk.ingest.summarise import (
+    Summariser,
+    SummaryCost,
+    TreeSummariser,
+    clusters_of,
+    summary_cost,
+    tree_cost,
+    tree_of,
+)
+from refdesk.ports import LLM, Embedder, Models
+from refdesk.store_ports import ChunkStore, DocumentStore, Files, Jobs
+from refdesk.summaries import CLUSTER, DOCUMENT, SECTION, SummaryStore, TreeNode
+from refdesk.types import BACKGROUND, UNFINISHED, Added, Chunk, Document, Job, JobKind, Scope
 
 MOST_TAKEN = 5  # times that a job is taken; what has ended its worker, or met nobody, so often waits for a person
 FIRST_WAIT_S = 5.0  # before the second try
@@ -117,3 +129,229 @@ def finished_job(job: Job, added: Added) -> Job:
     chunks = document.chunk_count if document else job.chunks_total
     counts: Any = dict(zip(COUNTS, (pages, pages, chunks, chunks), strict=True))
     return replace(ended, status="ready", outcome=added.outcome, **counts)
+
+
+# --- jobs over existing documents: summaries by a model, and the tree -------------------------------------------------
+
+# Background jobs over existing documents: summaries by a model, and the tree.
+#
+#     submit → pending → taken by a run → processing → ready, failed with the reason, or cancelled
+#
+# A job goes from document to document and writes each of them down when it is done: what is killed or cancelled is
+# resumed where it stood, and what has not changed is not made again.
+
+TELL_S = 0.25  # how often progress is written down, and a cancellation looked for
+Tell = Callable[[Job], None]
+
+NAMES: dict[JobKind, str] = {"summaries": "Summaries", "tree": "Tree", "tree_summaries": "Summaries of the tree"}
+NO_MODEL = ("no model is set to write summaries", "set one: REFDESK_LLM_SUMMARISER")
+
+
+class Cancelled(Exception):
+    """Somebody does not want the job any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundPorts:
+    """What the jobs are done with."""
+
+    documents: DocumentStore
+    chunks: ChunkStore
+    summaries: SummaryStore
+    jobs: Jobs
+    embedder: Embedder
+    models: Callable[[], Models]
+    close: Callable[[], Any]  # what the event loop of a job has kept open
+
+
+def _summariser(ports: BackgroundPorts) -> LLM:
+    model = ports.models().role("summariser")
+    if model is None:
+        raise UsageError(NO_MODEL[0], hint=NO_MODEL[1])
+    return model
+
+
+def cost_of(ports: BackgroundPorts, scope: Scope) -> SummaryCost:
+    """How many chunks have no summary by a model yet, and what one for each would cost."""
+    model = _summariser(ports)
+    return summary_cost(model.name, [chunk for _, chunks in _unwritten(ports, scope) for chunk in chunks])
+
+
+def _unwritten(ports: BackgroundPorts, scope: Scope) -> list[tuple[Document, list[Chunk]]]:
+    known = ports.summaries.written(ports.embedder.name)
+    found = []
+    for document in ports.documents.documents(scope, "ready"):
+        have = known.get(document.id, {})
+        left = [chunk for chunk in ports.chunks.chunks_of(document.id) if chunk.sequence not in have]
+        if left:
+            found.append((document, left))
+    return found
+
+
+def tree_cost_of(ports: BackgroundPorts, scope: Scope) -> SummaryCost:
+    """How many sections and documents have no summary by a model yet, and what one for each would cost."""
+    model, nodes, chunks = _summariser(ports), list[TreeNode](), list[Chunk]()
+    for document in ports.documents.documents(scope, "ready"):
+        own_chunks = ports.chunks.chunks_of(document.id)
+        have = _nodes(ports, document) or tree_of(document, own_chunks, _vectors(ports, own_chunks))
+        if left := [node for node in have if not node.model]:
+            nodes, chunks = [*nodes, *left], [*chunks, *own_chunks]
+    return tree_cost(model.name, nodes, chunks)
+
+
+def _nodes(ports: BackgroundPorts, document: Document) -> list[TreeNode]:
+    """The sections of a document, then the document; none where no tree was built."""
+    embedder = ports.embedder.name
+    return [node for level in (SECTION, DOCUMENT) for node in ports.summaries.nodes(embedder, level, [document.id])]
+
+
+def _vectors(ports: BackgroundPorts, chunks: Sequence[Chunk]) -> Mapping[int, Any]:
+    embedder = ports.embedder
+    return ports.chunks.sentence_vectors(embedder.name, [chunk.id for chunk in chunks], embedder.dimensions)
+
+
+class Background:
+    """The jobs of one run."""
+
+    def __init__(
+        self,
+        ports: BackgroundPorts,
+        worker: str,
+        on_progress: Tell,
+        check: Callable[[], None],
+        tell_s: float = TELL_S,
+    ) -> None:
+        self._ports, self._worker, self._tell_s = ports, worker, tell_s
+        self._on_progress, self._check = on_progress, check
+        self._told = 0.0
+
+    def work(self, job_id: str = "") -> Job | None:
+        """Does one job that waits, or this very one; gives it as it ended, None where there was none to do.
+
+        Two processes do not work on jobs of one kind at a time: the second finds nothing free.
+        """
+
+        def choose(free: list[Job]) -> Sequence[Job]:
+            return [job for job in free if job.kind in BACKGROUND and job_id in ("", job.id)][:1]
+
+        taken = self._ports.jobs.take(self._worker, choose)
+        if not taken:
+            return None
+        (job,) = taken
+        try:
+            done = self._tree(job) if job.kind != "summaries" else asyncio.run(self._summaries(job))
+            if job.kind == "tree_summaries":
+                done = asyncio.run(self._tree_summaries(done))
+            return self._end(replace(done, status="ready", outcome="added"))
+        except Cancelled:
+            self._ports.jobs.remove([job.id])
+            return replace(job, status="cancelled")
+        except RefdeskError as error:
+            return self._end(replace(job, status="failed", reason=error.sentence))
+        except BaseException:
+            self._ports.jobs.change([replace(job, worker="")], self._worker)  # the next run goes on with it
+            raise
+
+    def _end(self, job: Job) -> Job:
+        ended = replace(job, worker="", seconds_left=None)
+        self._ports.jobs.change([ended], self._worker)
+        self._on_progress(ended)
+        return ended
+
+    def _progress(self, job: Job, *, is_last: bool = False) -> Job:
+        """Written down a few times a second; looks whether the job is still wanted."""
+        if not is_last and time.monotonic() - self._told < self._tell_s:
+            return job
+        self._told = time.monotonic()
+        self._check()
+        if any(cancelled.id == job.id for cancelled in self._ports.jobs.cancelled(self._worker)):
+            raise Cancelled
+        self._ports.jobs.change([job], self._worker)
+        self._on_progress(job)
+        return job
+
+    # the tree
+
+    def _tree(self, job: Job) -> Job:
+        """The nodes of documents that have none, then the clusters of collections in which something is new."""
+        ports, embedder = self._ports, self._ports.embedder.name
+        documents = ports.documents.documents(_scope(job), "ready")
+        have = {node.document_id for node in ports.summaries.nodes(embedder, DOCUMENT)}
+        missing = [document for document in documents if document.id not in have]
+        job = self._progress(_begun(job, sum(document.chunk_count for document in missing)), is_last=True)
+        for document in missing:
+            chunks = ports.chunks.chunks_of(document.id)
+            ports.summaries.put_nodes(document, embedder, tree_of(document, chunks, _vectors(ports, chunks)))
+            job = self._progress(replace(job, chunks_done=job.chunks_done + document.chunk_count))
+        self._clusters(documents)
+        return replace(job, chunks_done=job.chunks_total)
+
+    def _clusters(self, documents: Sequence[Document], *, is_new: bool = False) -> None:
+        """Of each collection whose clusters do not hold just the documents that are there; `is_new`: of all."""
+        ports, embedder = self._ports, self._ports.embedder.name
+        nodes = {node.document_id: node for node in ports.summaries.nodes(embedder, DOCUMENT)}
+        members: dict[str, set[str]] = {}
+        for cluster in ports.summaries.nodes(embedder, CLUSTER):
+            members.setdefault(cluster.collection, set()).update(cluster.members)
+        by_collection: dict[str, list[str]] = {}
+        for document in documents:
+            if document.id in nodes:
+                by_collection.setdefault(document.collection, []).append(document.id)
+        for collection, ids in by_collection.items():
+            if len(ids) > 1 and (is_new or members.get(collection, set()) != set(ids)):
+                self._check()
+                ports.summaries.put_clusters(
+                    collection, embedder, clusters_of(collection, [nodes[node_id] for node_id in ids])
+                )
+
+    # summaries by a model
+
+    async def _summaries(self, job: Job) -> Job:
+        ports, model = self._ports, _summariser(self._ports)
+        left = _unwritten(ports, _scope(job))
+        job = self._progress(_begun(job, sum(len(chunks) for _, chunks in left)), is_last=True)
+        summariser = Summariser(model, ports.embedder)
+        try:
+            for document, chunks in left:
+                for batch in summariser.batches(chunks):
+                    written = await summariser.write(document, batch)
+                    if written:
+                        ports.summaries.put_written(document, ports.embedder.name, written)
+                    job = self._progress(replace(job, chunks_done=job.chunks_done + len(batch)))
+        finally:
+            await ports.close()
+        return replace(job, reason=summariser.note)
+
+    async def _tree_summaries(self, job: Job) -> Job:
+        """Has a model sum up what the tree quotes, document by document, then groups the documents anew."""
+        ports, summariser = self._ports, TreeSummariser(_summariser(self._ports), self._ports.embedder)
+        documents = ports.documents.documents(_scope(job), "ready")
+        every = {document.id: _nodes(ports, document) for document in documents}
+        left = [document for document in documents if any(not node.model for node in every[document.id])]
+        job = self._progress(_begun(job, sum(len(every[document.id]) for document in left)), is_last=True)
+        try:
+            for document in left:
+                written = await summariser.write(document, every[document.id], ports.chunks.chunks_of(document.id))
+                ports.summaries.put_nodes(document, ports.embedder.name, written)
+                job = self._progress(replace(job, chunks_done=job.chunks_done + len(written)))
+        finally:
+            await ports.close()
+        if left:
+            self._clusters(documents, is_new=True)
+        return replace(job, reason=summariser.note)
+
+
+def _scope(job: Job) -> Scope:
+    return Scope(collections=(job.collection,)) if job.collection else Scope()
+
+
+def _begun(job: Job, total: int) -> Job:
+    return replace(job, status="processing", chunks_total=total, chunks_done=0)
+
+
+def new_job(kind: JobKind, collection: str, owner: str, running: Sequence[Job]) -> Job:
+    """A job of this kind; one that waits already is enough."""
+    for job in running:
+        if job.kind == kind and job.collection == collection and job.status in UNFINISHED:
+            raise UsageError(f"{NAMES[kind].lower()} are being made already", hint="wait until they are ready")
+    return Job("", NAMES[kind], collection, owner=owner, kind=kind, source=f"background:{kind}")

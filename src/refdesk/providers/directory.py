@@ -22,7 +22,6 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import quote
@@ -247,7 +246,7 @@ class ModelDirectory:
         return GivenModels(self._given, named)
 
     def _named(self, settings: Settings) -> ChainedModels:
-        key = f"{self._entered.revision} {_llm_key(settings)}"
+        key = f"{self._entered.revision} {settings.of_models}"
         with self._making:
             if key not in self._models:
                 if len(self._models) >= KEPT:
@@ -373,11 +372,6 @@ class ModelDirectory:
         """Closes the connections that the running event loop has kept."""
         if open_clients:  # none where no model was asked
             await close_client()
-
-
-@lru_cache(maxsize=64)
-def _llm_key(settings: Settings) -> str:
-    return str([(name, value) for name, value, _ in settings.items() if name.startswith("llm.")])
 
 
 # --- names to models

@@ -334,20 +334,22 @@ class SqlDocuments:
             found = [row[0] for row in connection.execute(query) if _metadata_holds(row[1], scope)]
         return np.array(found, dtype=np.int64)
 
-    def vectors_after(self, space: str, after: int, dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def vectors_after(
+        self, embedder: str, after: int, dimensions: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         ids: list[int] = []
         parts = [np.zeros((0, dimensions), dtype=np.float32)]
-        while rows := self.quick(_VECTORS, (space, ids[-1] if ids else after)):
+        while rows := self.quick(_VECTORS, (embedder, ids[-1] if ids else after)):
             ids.extend(row[0] for row in rows)
             parts.append(codec.unpack_vectors([row[1] for row in rows], dimensions))
         return np.array(ids, dtype=np.int64), np.concatenate(parts)
 
-    def vectors_of(self, space: str, ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
-        rows = self.quick_in(_VECTORS_OF, ids, space)
+    def vectors_of(self, embedder: str, ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+        rows = self.quick_in(_VECTORS_OF, ids, embedder)
         return {chunk_id: codec.unpack_vectors([packed], len(packed) // 2)[0] for chunk_id, packed in rows}
 
-    def sentence_vectors(self, space: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]:
-        rows = self.quick_in(_SENTENCES, ids, space)
+    def sentence_vectors(self, embedder: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]:
+        rows = self.quick_in(_SENTENCES, ids, embedder)
         return {chunk_id: codec.unpack_sentences(packed, dimensions) for chunk_id, packed in rows}
 
     def dropped(self, *, unpurged: bool = False) -> list[Range]:
@@ -378,13 +380,13 @@ class SqlDocuments:
                 yield codec.lexical_entry(owners[row[width]], *row[:width])
             after = rows[-1][0]
 
-    def counts(self, space: str) -> dict[str, int]:
+    def counts(self, embedder: str) -> dict[str, int]:
         with self.engine.connect() as connection:
             rows = connection.execute(select(documents.c.status, func.count()).group_by(documents.c.status))
             found = {f"documents_{status}": count for status, count in rows}
             found["chunks"] = connection.execute(select(func.count()).select_from(chunks)).scalar_one()
             found["vectors"] = connection.execute(
-                select(func.count()).select_from(vectors).where(vectors.c.space == space)
+                select(func.count()).select_from(vectors).where(vectors.c.embedder == embedder)
             ).scalar_one()
         return found
 

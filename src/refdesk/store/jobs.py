@@ -419,7 +419,7 @@ class Maintenance:
         """
         with self._writer.locked(repair=False):  # the index to repair may be the one that is damaged
             total = self._chunks.counts(embedder.name)["chunks"]
-            if self._chunks.state().space not in ("", embedder.name):
+            if self._chunks.state().embedder not in ("", embedder.name):
                 self._embed_anew(embedder, total, report)
             state = self._chunks.state()
             self._index.rebuild(state.lexical + 1, self._entries(total, report))
@@ -462,7 +462,7 @@ class Maintenance:
 
     def _findings(self) -> Iterator[Finding]:
         state = self._index.refresh()
-        counts = self._chunks.counts(state.space)
+        counts = self._chunks.counts(state.embedder)
         integrity, expected, truth = self._chunks.integrity()
         yield Finding("database", integrity == "ok", integrity, "restore a backup with `refdesk restore FILE`")
         yield Finding(
@@ -498,7 +498,7 @@ class Maintenance:
         yield Finding(
             "vectors",
             counts["vectors"] == len(truth) == content.vector_count,
-            f"{counts['vectors']} stored, {content.vector_count} searchable ({state.space or 'no model yet'})",
+            f"{counts['vectors']} stored, {content.vector_count} searchable ({state.embedder or 'no model yet'})",
             "run `refdesk reindex`",
         )
 

@@ -66,7 +66,7 @@ class MemoryDocuments:
     def __init__(self) -> None:
         self.rows: dict[str, _Row] = {}  # by id, in the order they came
         self.generation = self.epoch = self.lexical = 0
-        self.space = ""
+        self.embedder = ""
         self.next_chunk = self.next_table = 1
         self.lock = threading.RLock()
 
@@ -167,7 +167,7 @@ class MemoryDocuments:
     # chunks
 
     def state(self) -> LibraryState:
-        return LibraryState(self.generation, self.epoch, self.space, self.lexical, self.next_chunk - 1)
+        return LibraryState(self.generation, self.epoch, self.embedder, self.lexical, self.next_chunk - 1)
 
     check = state
 
@@ -211,26 +211,28 @@ class MemoryDocuments:
         ]
         return np.array(ids, dtype=np.int64)
 
-    def vectors_after(self, space: str, after: int, dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        found = sorted((i, embedded.vector) for i, embedded in self._embedded(space).items() if i > after)
+    def vectors_after(
+        self, embedder: str, after: int, dimensions: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        found = sorted((i, embedded.vector) for i, embedded in self._embedded(embedder).items() if i > after)
         matrix = np.array([vector for _, vector in found], dtype=np.float16).reshape(-1, dimensions)
         return np.array([i for i, _ in found], dtype=np.int64), matrix.astype(np.float32)
 
-    def vectors_of(self, space: str, ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
-        known = self._embedded(space)
+    def vectors_of(self, embedder: str, ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+        known = self._embedded(embedder)
         return {chunk_id: known[chunk_id].vector for chunk_id in ids if chunk_id in known}
 
-    def sentence_vectors(self, space: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]:
-        known = self._embedded(space)
+    def sentence_vectors(self, embedder: str, ids: Sequence[int], dimensions: int) -> dict[int, NDArray[np.int8]]:
+        known = self._embedded(embedder)
         return {chunk_id: known[chunk_id].sentences for chunk_id in ids if chunk_id in known}
 
     def dropped(self, *, unpurged: bool = False) -> list[Range]:
         return []  # what goes is gone at once
 
-    def counts(self, space: str) -> dict[str, int]:
+    def counts(self, embedder: str) -> dict[str, int]:
         found = Counter(f"documents_{row.document.status}" for row in self.rows.values())
         found["chunks"] = sum(len(row.chunks) for row in self.rows.values())
-        found["vectors"] = len(self._embedded(space))
+        found["vectors"] = len(self._embedded(embedder))
         return dict(found)
 
     def integrity(self) -> tuple[str, int, set[int]]:
@@ -245,11 +247,11 @@ class MemoryDocuments:
         }
         return wanted | {document.content_hash: document.name for document in added if document.content_hash}
 
-    def _embedded(self, space: str) -> dict[int, Embedded]:
+    def _embedded(self, embedder: str) -> dict[int, Embedded]:
         return {
             chunk.id: embedded
             for row in self.rows.values()
-            for chunk, embedded in zip(row.chunks, row.vectors.get(space, ()), strict=False)
+            for chunk, embedded in zip(row.chunks, row.vectors.get(embedder, ()), strict=False)
         }
 
 
@@ -305,8 +307,8 @@ def _holds(document: Document, scope: Scope) -> bool:
 class MemoryWriter:
     """The `LibraryWriter` port."""
 
-    def __init__(self, documents: MemoryDocuments, index: IndexWriter, files: Files, space: str) -> None:
-        self._documents, self._index, self._files, self._space = documents, index, files, space
+    def __init__(self, documents: MemoryDocuments, index: IndexWriter, files: Files, embedder: str) -> None:
+        self._documents, self._index, self._files, self._embedder = documents, index, files, embedder
         self.on_wait: Callable[[], None] = lambda: None
 
     @contextmanager
@@ -389,7 +391,7 @@ class MemoryWriter:
             PageText(page, prepared.text[page.start : page.end], _words(prepared.geometry, page.number))
             for page in prepared.pages
         ]
-        row.vectors = {self._space: list(ready.embedded)}
+        row.vectors = {self._embedder: list(ready.embedded)}
         self._keep_tables(row, prepared.tables)
         self._number(row, prepared.chunks)
         self._keep_children(row.document, ready)
@@ -484,23 +486,23 @@ class MemoryWriter:
             self._changed()
             return [self._documents.rows[move.document_id].document for move in moves]
 
-    def put_vectors(self, space: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
+    def put_vectors(self, embedder: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
         new = {chunk.id: vector for chunk, vector in zip(chunks, embedded, strict=True)}
         for row in self._documents.rows.values():
             known = {
-                chunk.id: vector for chunk, vector in zip(row.chunks, row.vectors.get(space, ()), strict=False)
+                chunk.id: vector for chunk, vector in zip(row.chunks, row.vectors.get(embedder, ()), strict=False)
             } | new
             if row.chunks and row.chunks[-1].id in known:
-                row.vectors[space] = [known[chunk.id] for chunk in row.chunks]
+                row.vectors[embedder] = [known[chunk.id] for chunk in row.chunks]
 
     def begin_epoch(self) -> None:
         self._documents.epoch += 1
         self._documents.generation += 1
 
-    def switch_index(self, space: str, lexical: int) -> None:
-        self._documents.space, self._documents.lexical = space, lexical
+    def switch_index(self, embedder: str, lexical: int) -> None:
+        self._documents.embedder, self._documents.lexical = embedder, lexical
         for row in self._documents.rows.values():
-            row.vectors = {space: row.vectors.get(space, [])}
+            row.vectors = {embedder: row.vectors.get(embedder, [])}
         self.begin_epoch()
 
     def clear_unused(self) -> None:
@@ -514,9 +516,9 @@ class MemoryWriter:
     # rows
 
     def _claim_space(self) -> None:
-        if self._documents.space not in ("", self._space):
-            raise other_embedder(self._documents.space, self._space)
-        self._documents.space = self._space
+        if self._documents.embedder not in ("", self._embedder):
+            raise other_embedder(self._documents.embedder, self._embedder)
+        self._documents.embedder = self._embedder
 
     def _changed(self) -> None:
         self._documents.generation += 1

@@ -286,7 +286,7 @@ def copy_in(connection: Connection, table: Table, rows: Sequence[Mapping[str, An
     names = list(rows[0])
     types = [_TYPES[str(table.c[name].type.as_generic()).partition("(")[0]] for name in names]
     base = connection.dialect.loaded_dbapi.Error
-    quoted = ", ".join(f'"{name}"' for name in names)
+    quoted = ", ".join(f'"{table.c[name].name}"' for name in names)
     statement = f"COPY {table.name} ({quoted}) FROM STDIN (FORMAT BINARY)"
     driver: Any = connection.connection.driver_connection
     try:

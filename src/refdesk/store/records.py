@@ -13,6 +13,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from types import MappingProxyType
 from typing import Any, get_args
 
 import orjson
@@ -434,8 +435,14 @@ def unknown_conversation(conversation_id: str) -> NotFound:
 class StoredSettings(ABC):
     """The `SettingsStore` port over values by name, kept wherever `_read` finds and `_write` leaves them."""
 
-    def __init__(self, base: Settings | None = None, notes: tuple[str, ...] = ()) -> None:
-        self.base = base or Settings()
+    def __init__(
+        self,
+        base: Settings | None = None,
+        notes: tuple[str, ...] = (),
+        own: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self.base, self.own = base or Settings(), own
+        self._in_use = (self.base, self.base.changed(own))
         self._lock = threading.Lock()
         self._seen: str | None = None  # the revision that these are of
         self._values: Mapping[str, Any] = {}
@@ -463,13 +470,17 @@ class StoredSettings(ABC):
         self._refresh()
         return self._settings
 
+    def in_use(self) -> Settings:
+        seen, made = self._in_use
+        if (now := self.current()) is not seen:
+            made = now.changed(self.own)
+            self._in_use = (now, made)
+        return made
+
     @property
     def notes(self) -> tuple[str, ...]:
         self._refresh()
         return self._notes
-
-    def set(self, name: str, value: Any) -> None:
-        self.change({name: value})
 
     def reset(self, name: str | None = None) -> None:
         stored = self._read()
@@ -498,8 +509,14 @@ class StoredSettings(ABC):
 
 
 class SqlSettings(StoredSettings):
-    def __init__(self, reader: PreparedReader, base: Settings | None = None, notes: tuple[str, ...] = ()) -> None:
-        super().__init__(base, notes)
+    def __init__(
+        self,
+        reader: PreparedReader,
+        base: Settings | None = None,
+        notes: tuple[str, ...] = (),
+        own: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(base, notes, own)
         self._reader = reader
         self._find_revision = SqlStatement(select(state.c.value).where(state.c.name == "settings"))
         self._find = SqlStatement(select(table.c.name, table.c.value).order_by(table.c.name))

@@ -188,12 +188,12 @@ vectors = Table(
     "vectors",
     metadata,
     Column(
-        "space", String(80), nullable=False
-    ),  # the embedder's name; a new model fills a new space beside the old one
+        "space", String(80), key="embedder", nullable=False
+    ),  # its name; what a new one makes stands beside what the old one made
     Column("chunk_id", _Key, ForeignKey("chunks.id", ondelete="CASCADE"), nullable=False),
     Column("vector", LargeBinary, nullable=False),  # float16
     Column("sentences", LargeBinary, nullable=False),  # int8, one row per sentence of the chunk
-    PrimaryKeyConstraint("space", "chunk_id"),
+    PrimaryKeyConstraint("embedder", "chunk_id"),
     Index("vectors_by_chunk", "chunk_id"),  # a cascade from chunks looks them up by chunk alone
 )
 
@@ -203,7 +203,7 @@ written_summaries = Table(
     metadata,
     Column("document_key", _Key, ForeignKey("documents.key", ondelete="CASCADE"), nullable=False),
     Column("sequence", Integer, nullable=False),  # of the chunk: its id changes when its document is moved
-    Column("space", String(80), nullable=False),  # the embedder of the vectors
+    Column("space", String(80), key="embedder", nullable=False),  # the embedder of the vectors
     Column("text", Text, nullable=False),
     Column("questions", Text, nullable=False),  # JSON
     Column("vectors", LargeBinary, nullable=False),  # int8: of the text, then of each question
@@ -217,7 +217,7 @@ tree_nodes = Table(
     metadata,
     Column("id", _Key, primary_key=True, autoincrement=True),
     Column("level", Integer, nullable=False),
-    Column("space", String(80), nullable=False),  # the embedder of the vector
+    Column("space", String(80), key="embedder", nullable=False),  # the embedder of the vector
     Column("document_key", _Key, ForeignKey("documents.key", ondelete="CASCADE")),  # None: a cluster
     Column("collection", Text, nullable=False),  # of a cluster
     Column("title", Text, nullable=False),
@@ -228,7 +228,7 @@ tree_nodes = Table(
     Column("vector", LargeBinary, nullable=False),  # float16
     Column("model", Text, nullable=False),  # who wrote the text; "": it is quoted
     Index("tree_nodes_by_document", "document_key", "level"),
-    Index("tree_nodes_by_level", "level", "space"),
+    Index("tree_nodes_by_level", "level", "embedder"),
 )
 
 # The documents of a cluster; it goes when one of them does.

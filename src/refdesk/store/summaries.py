@@ -55,11 +55,13 @@ class SqlSummaries:
             found[document_id].append(ChunkSummary(*fields, image))
         return {document_id: tuple(summaries) for document_id, summaries in found.items()}
 
-    def written(self, space: str, document_ids: Collection[str] | None = None) -> dict[str, dict[int, WrittenSummary]]:
+    def written(
+        self, embedder: str, document_ids: Collection[str] | None = None
+    ) -> dict[str, dict[int, WrittenSummary]]:
         query = (
             select(documents.c.id.label("document"), written_summaries)
             .join(documents, documents.c.key == written_summaries.c.document_key)
-            .where(documents.c.status == "ready", written_summaries.c.space == space)
+            .where(documents.c.status == "ready", written_summaries.c.embedder == embedder)
         )
         found: dict[str, dict[int, WrittenSummary]] = defaultdict(dict)
         for row in self._of(query, document_ids):
@@ -68,7 +70,7 @@ class SqlSummaries:
             found[row.document][row.sequence] = WrittenSummary(row.sequence, row.text, questions, vectors, row.model)
         return dict(found)
 
-    def put_written(self, document: Document, space: str, found: Sequence[WrittenSummary]) -> bool:
+    def put_written(self, document: Document, embedder: str, found: Sequence[WrittenSummary]) -> bool:
         with changes(self._engine, "library") as connection:
             key = _key(connection, document)
             if key is None:
@@ -76,37 +78,37 @@ class SqlSummaries:
             of_document = written_summaries.c.document_key == key
             for some in _portions([summary.sequence for summary in found]):
                 connection.execute(delete(written_summaries).where(of_document, written_summaries.c.sequence.in_(some)))
-            rows = [_pack_written(summary, key, space) for summary in found]
+            rows = [_pack_written(summary, key, embedder) for summary in found]
             if rows:
                 connection.execute(insert(written_summaries), rows)
                 bump(connection, "generation")
         return True
 
-    def nodes(self, space: str, level: int, document_ids: Collection[str] | None = None) -> list[TreeNode]:
+    def nodes(self, embedder: str, level: int, document_ids: Collection[str] | None = None) -> list[TreeNode]:
         query = (
             select(documents.c.id.label("document"), tree_nodes)
             .select_from(tree_nodes)
             .outerjoin(documents, documents.c.key == tree_nodes.c.document_key)
-            .where(tree_nodes.c.level == level, tree_nodes.c.space == space)
+            .where(tree_nodes.c.level == level, tree_nodes.c.embedder == embedder)
             .order_by(tree_nodes.c.document_key, tree_nodes.c.first_sequence, tree_nodes.c.id)
         )
         rows = list(self._of(query, document_ids))
         members = self._members([row.id for row in rows]) if level == CLUSTER else {}
         return [_node(row, tuple(members.get(row.id, ()))) for row in rows]
 
-    def put_nodes(self, document: Document, space: str, nodes: Sequence[TreeNode]) -> bool:
+    def put_nodes(self, document: Document, embedder: str, nodes: Sequence[TreeNode]) -> bool:
         with changes(self._engine, "library") as connection:
             key = _key(connection, document)
             if key is None:
                 return False
             connection.execute(delete(tree_nodes).where(tree_nodes.c.document_key == key))
-            rows = [_pack_node(node, space) | {"document_key": key} for node in nodes]
+            rows = [_pack_node(node, embedder) | {"document_key": key} for node in nodes]
             if rows:
                 connection.execute(insert(tree_nodes), rows)
             bump(connection, "generation")
         return True
 
-    def put_clusters(self, collection: str, space: str, nodes: Sequence[TreeNode]) -> None:
+    def put_clusters(self, collection: str, embedder: str, nodes: Sequence[TreeNode]) -> None:
         with changes(self._engine, "library") as connection:
             of_collection = (tree_nodes.c.level == CLUSTER, tree_nodes.c.collection == collection)
             connection.execute(delete(tree_nodes).where(*of_collection))
@@ -114,7 +116,7 @@ class SqlSummaries:
                 keys = _keys(connection, collection, node.members)
                 if len(keys) < len(node.members):  # one of them went, or was moved, this very moment
                     continue
-                values = _pack_node(node, space) | {"document_key": None, "collection": collection}
+                values = _pack_node(node, embedder) | {"document_key": None, "collection": collection}
                 (node_id,) = connection.execute(insert(tree_nodes).values(values)).inserted_primary_key or (0,)
                 connection.execute(insert(tree_members), [{"node_id": node_id, "document_key": key} for key in keys])
             bump(connection, "generation")
@@ -154,11 +156,11 @@ def _keys(connection: Connection, collection: str, ids: Sequence[str]) -> list[i
     ]
 
 
-def _pack_written(summary: WrittenSummary, key: int, space: str) -> dict[str, Any]:
+def _pack_written(summary: WrittenSummary, key: int, embedder: str) -> dict[str, Any]:
     return {
         "document_key": key,
         "sequence": summary.sequence,
-        "space": space,
+        "embedder": embedder,
         "text": storable(summary.text),
         "questions": storable(orjson.dumps(list(summary.questions)).decode()),
         "vectors": np.ascontiguousarray(summary.vectors, dtype=np.int8).tobytes(),
@@ -166,10 +168,10 @@ def _pack_written(summary: WrittenSummary, key: int, space: str) -> dict[str, An
     }
 
 
-def _pack_node(node: TreeNode, space: str) -> dict[str, Any]:
+def _pack_node(node: TreeNode, embedder: str) -> dict[str, Any]:
     return {
         "level": node.level,
-        "space": space,
+        "embedder": embedder,
         "collection": node.collection,
         "title": storable(node.title),
         "text": storable(node.text),
@@ -208,7 +210,7 @@ class _DocumentSummaries:
     """What was made of one version of a document, for one embedding model."""
 
     content_hash: str
-    space: str
+    embedder: str
     written: dict[int, WrittenSummary]
     nodes: list[TreeNode]
 
@@ -219,7 +221,7 @@ class MemorySummaries:
     def __init__(self, documents: MemoryDocuments) -> None:
         self._documents = documents
         self._held: dict[str, _DocumentSummaries] = {}
-        self._clusters: list[tuple[str, TreeNode, dict[str, str]]] = []  # space, node, members with their content
+        self._clusters: list[tuple[str, TreeNode, dict[str, str]]] = []  # embedder, node, members with their content
         self._next_node = 1
 
     def chunk_summaries(self, document_ids: Collection[str]) -> dict[str, tuple[ChunkSummary, ...]]:
@@ -238,38 +240,40 @@ class MemorySummaries:
                 found[document.id].append(ChunkSummary(*place, (min(chunk.pages), max(chunk.pages)), chunk.image))
         return {document_id: tuple(summaries) for document_id, summaries in found.items()}
 
-    def written(self, space: str, document_ids: Collection[str] | None = None) -> dict[str, dict[int, WrittenSummary]]:
-        current = self._current(space, document_ids)
+    def written(
+        self, embedder: str, document_ids: Collection[str] | None = None
+    ) -> dict[str, dict[int, WrittenSummary]]:
+        current = self._current(embedder, document_ids)
         return {document_id: dict(entry.written) for document_id, entry in current.items() if entry.written}
 
-    def put_written(self, document: Document, space: str, found: Sequence[WrittenSummary]) -> bool:
-        entry = self._place(document, space)
+    def put_written(self, document: Document, embedder: str, found: Sequence[WrittenSummary]) -> bool:
+        entry = self._place(document, embedder)
         if entry is not None:
             entry.written |= {summary.sequence: summary for summary in found}
             self._documents.generation += 1
         return entry is not None
 
-    def nodes(self, space: str, level: int, document_ids: Collection[str] | None = None) -> list[TreeNode]:
-        current = self._current(space, document_ids).values()
+    def nodes(self, embedder: str, level: int, document_ids: Collection[str] | None = None) -> list[TreeNode]:
+        current = self._current(embedder, document_ids).values()
         if level == CLUSTER:
-            return [node for node_space, node, _ in self._clusters if node_space == space]
+            return [node for node_embedder, node, _ in self._clusters if node_embedder == embedder]
         return [node for entry in current for node in entry.nodes if node.level == level]
 
-    def put_nodes(self, document: Document, space: str, nodes: Sequence[TreeNode]) -> bool:
-        entry = self._place(document, space)
+    def put_nodes(self, document: Document, embedder: str, nodes: Sequence[TreeNode]) -> bool:
+        entry = self._place(document, embedder)
         if entry is not None:
             entry.nodes = [self._numbered(node) for node in nodes]
             self._documents.generation += 1
         return entry is not None
 
-    def put_clusters(self, collection: str, space: str, nodes: Sequence[TreeNode]) -> None:
-        self._current(space, None)
+    def put_clusters(self, collection: str, embedder: str, nodes: Sequence[TreeNode]) -> None:
+        self._current(embedder, None)
         self._clusters = [cluster for cluster in self._clusters if cluster[1].collection != collection]
         for node in nodes:
             content = {member: self._ready(member) for member in node.members}
             if all(there is not None and there.collection == collection for there in content.values()):
                 hashes = {member: there.content_hash for member, there in content.items() if there is not None}
-                self._clusters.append((space, self._numbered(replace(node, collection=collection)), hashes))
+                self._clusters.append((embedder, self._numbered(replace(node, collection=collection)), hashes))
         self._documents.generation += 1
 
     def _numbered(self, node: TreeNode) -> TreeNode:
@@ -280,14 +284,16 @@ class MemorySummaries:
         row = self._documents.rows.get(document_id)
         return row.document if row is not None and row.document.status == "ready" else None
 
-    def _place(self, document: Document, space: str) -> _DocumentSummaries | None:
+    def _place(self, document: Document, embedder: str) -> _DocumentSummaries | None:
         there = self._ready(document.id)
         if there is None or there.content_hash != document.content_hash:
             return None
-        entry = self._current(space, None).get(document.id) or _DocumentSummaries(document.content_hash, space, {}, [])
+        entry = self._current(embedder, None).get(document.id) or _DocumentSummaries(
+            document.content_hash, embedder, {}, []
+        )
         return self._held.setdefault(document.id, entry)
 
-    def _current(self, space: str, document_ids: Collection[str] | None) -> dict[str, _DocumentSummaries]:
+    def _current(self, embedder: str, document_ids: Collection[str] | None) -> dict[str, _DocumentSummaries]:
         def is_there(document_id: str, content_hash: str, collection: str | None = None) -> bool:
             there = self._ready(document_id)
             is_same = there is not None and there.content_hash == content_hash
@@ -306,5 +312,5 @@ class MemorySummaries:
         return {
             document_id: entry
             for document_id, entry in self._held.items()
-            if entry.space == space and (document_ids is None or document_id in document_ids)
+            if entry.embedder == embedder and (document_ids is None or document_id in document_ids)
         }

@@ -73,7 +73,7 @@ class SqlWriter:
     """The `LibraryWriter` port; every public method takes the lock itself."""
 
     def __init__(
-        self, engine: Engine, documents: SqlDocuments, index: IndexWriter, files: Files, lock: Path, space: str
+        self, engine: Engine, documents: SqlDocuments, index: IndexWriter, files: Files, lock: Path, embedder: str
     ) -> None:
         self._engine = writing(engine, "library")
         self._documents = documents
@@ -83,7 +83,7 @@ class SqlWriter:
         alone = FileLock(str(lock), mode=FILE, thread_local=False)
         self._lock = ServerLock(engine) if is_server(engine) else alone
         self._threads = threading.RLock()  # a file lock is held by a process, whichever of its threads took it
-        self._space = space
+        self._embedder = embedder
         self.changed_at_once = CHANGED_AT_ONCE
         self.on_wait: Callable[[], None] = lambda: None  # told once when the lock is held by somebody else
 
@@ -288,13 +288,13 @@ class SqlWriter:
         """Those of a document's chunks, numbered from `start`, for an index that keeps them itself."""
         ids = range(row.first_chunk, row.last_chunk + 1) if self._index.keeps_vectors else ()
         shift = start - row.first_chunk
-        return {n + shift: vector for n, vector in self._documents.vectors_of(self._space, ids).items()}
+        return {n + shift: vector for n, vector in self._documents.vectors_of(self._embedder, ids).items()}
 
-    def put_vectors(self, space: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
+    def put_vectors(self, embedder: str, chunks: Sequence[Chunk], embedded: Sequence[Embedded]) -> None:
         ids = [chunk.id for chunk in chunks]
         with self._engine.begin() as connection:
-            connection.execute(delete(vectors).where(vectors.c.space == space, vectors.c.chunk_id.in_(ids)))
-            insert_rows(connection, vectors, [_vector_row(space, *pair) for pair in zip(ids, embedded, strict=True)])
+            connection.execute(delete(vectors).where(vectors.c.embedder == embedder, vectors.c.chunk_id.in_(ids)))
+            insert_rows(connection, vectors, [_vector_row(embedder, *pair) for pair in zip(ids, embedded, strict=True)])
 
     def put_tables(self, tables: Mapping[str, Sequence[StoredTable]], *, is_all: bool) -> None:
         with self.locked(repair=False), self._engine.begin() as connection:
@@ -310,12 +310,12 @@ class SqlWriter:
             bump(connection, "epoch")
             bump(connection, "generation")
 
-    def switch_index(self, space: str, lexical: int) -> None:
+    def switch_index(self, embedder: str, lexical: int) -> None:
         with self.locked(repair=False), self._engine.begin() as connection:
-            set_state(connection, "space", space)
+            set_state(connection, "space", embedder)
             set_state(connection, "lexical", str(lexical))
             set_state(connection, "folded", str(state_number(connection, "next_chunk") - 1))
-            connection.execute(delete(vectors).where(vectors.c.space != space))
+            connection.execute(delete(vectors).where(vectors.c.embedder != embedder))
             connection.execute(update(dropped).values(purged=1))
             bump(connection, "epoch")
             bump(connection, "generation")
@@ -332,11 +332,11 @@ class SqlWriter:
     # the steps of a store
 
     def _claim_space(self, connection: Connection) -> None:
-        space = state_text(connection, "space")
-        if not space:
-            set_state(connection, "space", self._space)
-        elif space != self._space:
-            raise other_embedder(space, self._space)
+        embedder = state_text(connection, "space")
+        if not embedder:
+            set_state(connection, "space", self._embedder)
+        elif embedder != self._embedder:
+            raise other_embedder(embedder, self._embedder)
 
     def _number(self, connection: Connection, count: int) -> int:
         """The first of so many new ids."""
@@ -402,7 +402,9 @@ class SqlWriter:
                 entity_rows += pack_entities(chunk, chunk_id)
                 relation_rows += pack_relations(chunk, chunk_id)
                 image_rows += codec.pack_image(chunk, chunk_id, key)
-            vector_rows += [_vector_row(self._space, start + i, embedded) for i, embedded in enumerate(ready.embedded)]
+            vector_rows += [
+                _vector_row(self._embedder, start + i, embedded) for i, embedded in enumerate(ready.embedded)
+            ]
         for table, found in (
             *((pages, page_rows), (chunks, chunk_rows), (vectors, vector_rows)),
             *((entities, entity_rows), (relations, relation_rows), (images, image_rows)),
@@ -424,9 +426,9 @@ class SqlWriter:
                     connection.execute(update(dropped).where(some).values(purged=1))
 
 
-def _vector_row(space: str, chunk_id: int, embedded: Embedded) -> dict[str, Any]:
+def _vector_row(embedder: str, chunk_id: int, embedded: Embedded) -> dict[str, Any]:
     packed = codec.pack_vector(embedded.vector)
-    return {"space": space, "chunk_id": chunk_id, "vector": packed, "sentences": embedded.sentences.tobytes()}
+    return {"embedder": embedder, "chunk_id": chunk_id, "vector": packed, "sentences": embedded.sentences.tobytes()}
 
 
 def _keys(connection: Connection, rows: Iterable[Any]) -> list[int]:

@@ -24,8 +24,7 @@ from refdesk.models import PROVIDERS, Provider
 from refdesk.ports import ModelRole
 from refdesk.serve.cli import show
 from refdesk.serve.cli.admin import examine, keys_app, mcp, serve, settings_app, worker
-from refdesk.serve.cli.ask import ask, chat, run_demo
-from refdesk.serve.cli.evaluation import eval_command
+from refdesk.serve.cli.ask import ask, chat, eval_command, run_demo
 from refdesk.serve.cli.main import DONE, FAILED, NOTHING, app, main, pairs
 from refdesk.serve.cli.show import (
     AddProgress,

@@ -21,10 +21,20 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from refdesk.errors import NotFound
-from refdesk.serve.export import clean_html, markdown_renderer
+from refdesk.serve.export import (
+    ITEM,
+    Line,
+    LineGroup,
+    Row,
+    as_table,
+    clean_html,
+    headings,
+    laid_out,
+    markdown_renderer,
+    rows_of,
+)
 from refdesk.serve.http.guard import Desk
 from refdesk.serve.http.observe import reply
-from refdesk.serve.quoted import ITEM, Line, LineGroup, Row, as_table, headings, laid_out, rows_of
 from refdesk.types import Range
 
 # How does an answer become HTML that can do no harm?
