@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from refdesk.answer import Citation, Conflict, Context, Query
 from refdesk.ask.sentences import FRAME, question_words
-from refdesk.ask.wording import CELLS, STOP_TERMS, named_cells, read
+from refdesk.ask.wording import CELLS, NUMBER_WORDS, STOP_TERMS, named_cells, read
 from refdesk.periods import DATE_PATTERN, Period, When, document_period, read_date, spaced
 from refdesk.text import asset_lines, terms, word_list, words
 from refdesk.types import Chunk, Document
@@ -31,23 +31,44 @@ class Unit(NamedTuple):
     factor: float
 
 
-def _spellings(section: str) -> Iterator[tuple[str, str]]:
-    """(spelling, what it stands for) of `what = spelling spelling …`."""
+def _lines(section: str) -> Iterator[tuple[str, list[str]]]:
+    """(what it stands for, spellings) of `what = spelling spelling …`; a word alone stands for itself."""
     for line in asset_lines("units", section):
         meaning, _, spellings = line.partition(" = ")
-        yield from ((spelling.replace("_", " "), meaning) for spelling in spellings.split())
+        yield meaning, (spellings or meaning).split()
 
 
-SCALES = {word: float(factor) for word, factor in _spellings("scales")}
-CURRENCIES = dict(_spellings("currencies"))
-UNITS = {word: Unit(base, float(factor)) for word, unit in _spellings("units") for base, factor in [unit.split()]}
-FRACTIONS = {words: float(share) for words, share in _spellings("fractions")}
+def _with_plural(word: str) -> tuple[str, ...]:
+    return (word, f"{word}s") if word.isalpha() and word.islower() and len(word) > 2 and word[-1] != "s" else (word,)
+
+
+def _units() -> Iterator[tuple[str, Unit]]:
+    """(spelling, unit): "kg" and "kilograms" come from `g 1 k = g gram` and the prefixes."""
+    prefixes = {sign: (signs[0], float(factor)) for factor, signs in _lines("prefixes") for sign in signs[1:]}
+    for meaning, (sign, *names) in _lines("units"):
+        base, factor, *own = [*meaning.split(), "1"] if " " not in meaning else meaning.split()
+        written = [(one, 1.0) for one in (sign, *names)]
+        for prefix in own:
+            name, times = prefixes[prefix]
+            written += [(prefix + sign, times), *((name + one, times) for one in names)]
+        for word, times in written:
+            yield from ((one, Unit(base, float(factor) * times)) for one in _with_plural(word))
+
+
+SCALES = {word: float(factor) for factor, words in _lines("scales") for word in words}
+CURRENCIES = {word: code for code, words in _lines("currencies") for own in words for word in _with_plural(own)}
+UNITS = dict(_units())
 ORDINALS = {word: number for number, word in enumerate(word_list("units", "ordinals"), 1)} | {"twentieth": 20}
-_UP_TO_TWENTY = word_list("words", "number words")[:20]
-_TENS = word_list("words", "number words")[20:28]
-WORDS: dict[str, float] = {word: float(number) for number, word in enumerate(_UP_TO_TWENTY)}
-WORDS |= {word: 10.0 * number for number, word in enumerate(_TENS, 2)}
+WORDS: dict[str, float] = {word: float(number) for word, number in NUMBER_WORDS.items()}
 WORDS |= {word: SCALES[word] for word in ("hundred", "thousand", "million", "billion", "trillion", "dozen")}
+_PARTS = {"half": 2, "quarter": 4} | {word: number for word, number in ORDINALS.items() if 2 < number <= 10}
+FRACTIONS = {f"a {part}": 1 / number for part, number in _PARTS.items()} | {"half": 1 / 2}
+FRACTIONS |= {
+    f"{word} {part}{'s' * (count > 1)}": count / number
+    for part, number in _PARTS.items()
+    for word, count in NUMBER_WORDS.items()
+    if 0 < count < number
+}
 
 
 Kind = Literal["number", "date", "time", "code", "ordinal"]

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query
-from refdesk.ask.wording import CELLS, NUMBER, STOP_TERMS, SentenceWords, read, read_all, table_header
+from refdesk.ask.wording import CELLS, NUMBER, NUMBER_WORDS, STOP_TERMS, SentenceWords, read, read_all, table_header
 from refdesk.key_sentences import ENDS
-from refdesk.text import ASSETS, QUERY_STOP_WORDS, terms, word_list, word_set, words
+from refdesk.text import ASSETS, QUERY_STOP_WORDS, terms, word_set, words
 from refdesk.types import Chunk, Document, FoundSpan, Reading
 
 Floats = NDArray[np.float32]
@@ -39,9 +39,7 @@ HEADING_CREDIT = 0.5  # when only the heading path, the document's title or the 
 ALIKE_CREDIT = 0.7  # when the sentence holds a word with the same beginning: Gaul, Gaulish
 SHARED_LETTERS = 4  # that words alike have in common, at least
 
-_DIGITS = {
-    term: str(number) for number, term in enumerate(terms(" ".join(word_list("words", "number words")[1:13])), 1)
-}
+_DIGITS = {term: str(number) for word, number in NUMBER_WORDS.items() if number for term in terms(word)}
 TWINS = _DIGITS | {number: term for term, number in _DIGITS.items()}  # "five points" and "5 points"
 
 CALIBRATION: Mapping[str, Any] = json.loads((ASSETS / "calibration.json").read_text(encoding="utf-8"))

@@ -17,9 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.ask.wording import NUMBER_WORDS
 from refdesk.periods import period_spans, spoken_periods
 from refdesk.tables import Grid, cell_date, cell_number, is_scale
-from refdesk.text import QUERY_STOP_WORDS, terms, word_list, words
+from refdesk.text import QUERY_STOP_WORDS, terms, words
 
 Rows = Sequence[int]  # numbers of rows, rising
 Places = Sequence[tuple[int, int]]  # row and column of cells
@@ -27,9 +28,6 @@ Matched = dict[tuple[int, float], Rows]  # (words of the question, share of the 
 
 MOSTLY = 0.6  # of the cells of a column are numbers: it is a column of numbers
 MOST_TIED = 3  # rows that are the highest together
-NUMBER_WORDS = {
-    word: float(number) for number, word in enumerate(word_list("words", "number words")[:21]) if number > 1
-}
 YEAR = re.compile(r"(?:19|20)\d\d")
 CODE = re.compile(r"\b\d+-[a-z]{1,2}\b", re.IGNORECASE)  # "10-Q", "8-K"
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
@@ -70,7 +68,7 @@ class AskedWords:
             for match in _DIGITS.finditer(text)
             if YEAR.fullmatch(match.group()) or not any(start <= match.start() < end for start, end in dates)
         ]
-        found += [NUMBER_WORDS[word] for word in self.words if word in NUMBER_WORDS]
+        found += [float(number) for word in self.words if (number := NUMBER_WORDS.get(word, 0)) > 1]
         self.numbers = list(dict.fromkeys(found))[:3]
 
     def match(self, stems: Iterable[str]) -> tuple[int, float]:

@@ -41,7 +41,12 @@ from refdesk.types import Chunk
 
 KEPT = 2048  # sentences remembered: those of a question are asked for again and again
 STOP_TERMS = frozenset(terms(" ".join(STOP_WORDS | QUERY_STOP_WORDS)))
-NUMBER_TERMS = frozenset(terms(" ".join(word_list("words", "number words"))))
+_COUNTED = word_list("words", "number words")  # zero, one, …, nineteen, twenty, thirty, …, ninety, hundred, …
+NUMBER_WORDS = {word: place for place, word in enumerate(_COUNTED[: _COUNTED.index("twenty")])}
+NUMBER_WORDS |= {
+    word: 10 * tens for tens, word in enumerate(_COUNTED[len(NUMBER_WORDS) : _COUNTED.index("hundred")], 2)
+}
+NUMBER_TERMS = frozenset(terms(" ".join(_COUNTED)))
 _NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’-]+")
 
 
@@ -243,9 +248,7 @@ _WH = frozenset(["who", "whom", "whose", "what", "which", "when", "where", "why"
 _MEANT = word_set("words", "small and meant")
 _PERSONS = frozenset(["i", "we", "you", "he", "she", "they"])
 _PERIOD_LINK = frozenset(["in", "for", "during", "of", "on", "at"])
-_UP_TO_TWENTY, _TENS = word_list("words", "number words")[:21], word_list("words", "number words")[21:29]
-_NUMBER_WORDS = {word: str(number) for number, word in enumerate(_UP_TO_TWENTY)} | {"thousand": "1000"}
-_NUMBER_WORDS |= {word: str(10 * number) for number, word in enumerate(_TENS, 3)}
+_NUMERALS = {word: str(number) for word, number in NUMBER_WORDS.items()} | {"thousand": "1000"}
 _PERIOD = re.compile(r"(?:19|20)\d\d|q[1-4]|h[12]|fy\d*")
 _MONTHS = frozenset(map(str.lower, month_name[1:])) - {"may"}  # mostly a verb
 
@@ -269,7 +272,7 @@ def meaning(question: str) -> Meaning:
         following = rest[place + 1] if place + 1 < len(rest) else ""
         if _is_figure(token) or _is_period(token):
             moves = _is_period(token) and (not before or before in _PERIOD_LINK or _is_period(before))
-            figures.append((ANYWHERE if moves else len(content), _NUMBER_WORDS.get(token, token.replace(",", ""))))
+            figures.append((ANYWHERE if moves else len(content), _NUMERALS.get(token, token.replace(",", ""))))
         elif token not in _MEANT:
             content.append(_singular(token))
         elif not (token in _PERIOD_LINK and _is_period(following)):
@@ -359,7 +362,7 @@ def _tense_of(token: str) -> str:
 
 
 def _is_figure(token: str) -> bool:
-    return any(letter.isdigit() for letter in token) or not token[0].isalnum() or token in _NUMBER_WORDS
+    return any(letter.isdigit() for letter in token) or not token[0].isalnum() or token in _NUMERALS
 
 
 def _is_period(token: str) -> bool:
