@@ -18,7 +18,15 @@ from dataclasses import dataclass, replace
 
 from refdesk.answer import Answer, Citation, Claim, Confidence, Source, Sufficiency
 from refdesk.ask.attest import origin_of
-from refdesk.document_names import DAY_NAMES, file_names, language_name, language_of, named_documents, subjects
+from refdesk.document_names import (
+    DAY_NAMES,
+    STRETCHES,
+    file_names,
+    language_name,
+    language_of,
+    named_documents,
+    subjects,
+)
 from refdesk.library import LibraryReader
 from refdesk.periods import SPOKEN_DATE, When, document_period, read_date
 from refdesk.text import QUERY_STOP_WORDS, patterns, query_terms, terms, terms_of_each, words
@@ -483,7 +491,7 @@ def _cited(marker: int, mention: FirstMention) -> Citation:
 
 # --- which days are meant? --------------------------------------------------------------------------------------------
 
-_STRETCHES = patterns("catalogue", "stretches", re.IGNORECASE)
+_STRETCHES = {unit: re.compile(rf"\b(?:{words})(?:en?|es|[ns])?\b", re.IGNORECASE) for unit, words in STRETCHES.items()}
 _WEEKDAYS = patterns("catalogue", "weekdays", re.IGNORECASE)
 _ENDS = patterns("catalogue", "ends", re.IGNORECASE)
 _COUNT = re.compile(r"(?:(?<!\w)\w++\s++){0,2}(?<!\w)(\d{1,4})\s++\Z")  # with what stands before it: "in the last 7"

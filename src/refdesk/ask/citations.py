@@ -392,7 +392,7 @@ _FRAMES: tuple[Rule, ...] = (
 )
 
 
-@lru_cache(maxsize=512)  # a prompt that must fit into few bytes is rendered several times
+@lru_cache  # a prompt that must fit into few bytes is rendered several times
 def escape(text: str) -> str:
     """The text as it may stand in a prompt.
 

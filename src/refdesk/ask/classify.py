@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.answer import Complexity, Hints, Intent, Query, Route
+from refdesk.answer import CHANCE_DIGITS, Complexity, Hints, Intent, Query, Route
 from refdesk.ask.wording import intent_of, meaning, wants
 from refdesk.document_names import asks_catalogue
 from refdesk.ports import Embedder
@@ -219,7 +219,7 @@ def classify(text: str, vector: Any, examples: Examples | None, unknown: int) ->
 
 
 def _rounded(confidence: float) -> float:
-    return round(min(max(confidence, 0.0), 1.0), 3)
+    return round(min(max(confidence, 0.0), 1.0), CHANCE_DIGITS)
 
 
 def _away_from_documents(text: str, closest: Mapping[str, float], unknown: int) -> Route | None:

@@ -386,7 +386,7 @@ def _repeats(sentence: ScoredSentence, other: ScoredSentence) -> bool:
     return _said(sentence.text) == _said(other.text)
 
 
-@lru_cache(maxsize=256)
+@lru_cache
 def _said(text: str) -> str:
     """Its words: `"So, it fell by -5 %."` -> `"so it fell by -5 %"`."""
     return " ".join(word.strip(_POINTS) for word in text.lower().split())

@@ -14,62 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from refdesk.answer import Citation, Conflict, Context, Query
 from refdesk.ask.sentences import FRAME, question_words
-from refdesk.ask.wording import CELLS, NUMBER_WORDS, STOP_TERMS, named_cells, read
+from refdesk.ask.units import CURRENCIES, FRACTIONS, ORDINALS, SCALES, UNITS, WORDS, Unit
+from refdesk.ask.wording import CELLS, KEPT, STOP_TERMS, named_cells, read
 from refdesk.periods import DATE_PATTERN, Period, When, document_period, read_date, spaced
-from refdesk.text import asset_lines, terms, word_list, words
+from refdesk.text import terms, words
 from refdesk.types import Chunk, Document
-
-# --- the words that figures are written with (assets/units.txt) -------------------------------------------------------
-
-
-class Unit(NamedTuple):
-    base: str
-    factor: float
-
-
-def _lines(section: str) -> Iterator[tuple[str, list[str]]]:
-    """(what it stands for, spellings) of `what = spelling spelling …`; a word alone stands for itself."""
-    for line in asset_lines("units", section):
-        meaning, _, spellings = line.partition(" = ")
-        yield meaning, (spellings or meaning).split()
-
-
-def _with_plural(word: str) -> tuple[str, ...]:
-    return (word, f"{word}s") if word.isalpha() and word.islower() and len(word) > 2 and word[-1] != "s" else (word,)
-
-
-def _units() -> Iterator[tuple[str, Unit]]:
-    """(spelling, unit): "kg" and "kilograms" come from `g 1 k = g gram` and the prefixes."""
-    prefixes = {sign: (signs[0], float(factor)) for factor, signs in _lines("prefixes") for sign in signs[1:]}
-    for meaning, (sign, *names) in _lines("units"):
-        base, factor, *own = [*meaning.split(), "1"] if " " not in meaning else meaning.split()
-        written = [(one, 1.0) for one in (sign, *names)]
-        for prefix in own:
-            name, times = prefixes[prefix]
-            written += [(prefix + sign, times), *((name + one, times) for one in names)]
-        for word, times in written:
-            yield from ((one, Unit(base, float(factor) * times)) for one in _with_plural(word))
-
-
-SCALES = {word: float(factor) for factor, words in _lines("scales") for word in words}
-CURRENCIES = {word: code for code, words in _lines("currencies") for own in words for word in _with_plural(own)}
-UNITS = dict(_units())
-ORDINALS = {word: number for number, word in enumerate(word_list("units", "ordinals"), 1)} | {"twentieth": 20}
-WORDS: dict[str, float] = {word: float(number) for word, number in NUMBER_WORDS.items()}
-WORDS |= {word: SCALES[word] for word in ("hundred", "thousand", "million", "billion", "trillion", "dozen")}
-_PARTS = {"half": 2, "quarter": 4} | {word: number for word, number in ORDINALS.items() if 2 < number <= 10}
-FRACTIONS = {f"a {part}": 1 / number for part, number in _PARTS.items()} | {"half": 1 / 2}
-FRACTIONS |= {
-    f"{word} {part}{'s' * (count > 1)}": count / number
-    for part, number in _PARTS.items()
-    for word, count in NUMBER_WORDS.items()
-    if 0 < count < number
-}
-
 
 Kind = Literal["number", "date", "time", "code", "ordinal"]
 
@@ -149,7 +102,7 @@ _POINTS = re.compile(r"per\s?cent(?:age\s+points?)|percentage\s+points?|pp", re.
 _RANGE = re.compile(r"\s*(?:-|–|—|to|and|or|bis|through)\s*", re.I)
 
 
-@lru_cache(maxsize=512)  # the sentences of a passage are read again for every claim; one may have a hundred figures
+@lru_cache(maxsize=KEPT)  # the sentences of a passage are read again for every claim; one may have a hundred figures
 def figures(text: str) -> tuple[Quantity, ...]:
     """The figures of a text, in order.
 

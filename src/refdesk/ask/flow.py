@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from refdesk.answer import (
+    CHANCE_DIGITS,
     Answer,
     Content,
     Done,
@@ -192,6 +193,10 @@ def _is_looked_at(question: Question, plan: Plan, retrieved: Retrieved) -> bool:
     return plan.use_llm and bool(retrieved.hits) and (bool(question.images) or question.mode == "vision")
 
 
+def _chance(found: TablesRead) -> float:
+    return round(found.best.chance, CHANCE_DIGITS) if found.best else 0.0
+
+
 async def _from_tables(
     query: Query, plan: Plan, retrieved: Retrieved, relevance: Relevance, desk: AskPorts, trace: Trace
 ) -> tuple[TablesRead, Retrieved]:
@@ -203,14 +208,14 @@ async def _from_tables(
     with trace.optional("tables", hits=len(retrieved.hits)) as stage:
         reader = desk.reader if plan.read else NoReader()
         found = await in_thread(read_tables, query, retrieved, desk.library, reader, may_rename)
-        stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
+        stage.gave(chance=_chance(found))
     if not found.is_sure and (planned := await _planned(query, plan, retrieved, found, desk, trace)):
         return TablesRead(planned, True, found.candidates), retrieved
     if plan.read and asks_for_figure(query):
-        with trace.optional("line_items", chance=round(found.best.chance, 3) if found.best else 0.0) as stage:
+        with trace.optional("line_items", chance=_chance(found)) as stage:
             asked = (query, retrieved, found, desk.library, desk.reader, may_rename)
             found, retrieved = await in_thread(with_named_figures, *asked)
-            stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
+            stage.gave(chance=_chance(found))
     ratio, in_percent = ratio_named(query.fullest), PERCENT.search(query.fullest) is not None
     is_amount = bool(ratio) and not asks_which(query.fullest)  # and no "in which year was the margin higher?"
     if found.best is not None and is_amount and not says_ratio(found.best, ratio, in_percent=in_percent):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from refdesk.answer import Turn
+from refdesk.ask.wording import KEPT
 from refdesk.text import QUERY_STOP_WORDS, STOP_WORDS, terms, word_set, words
 
 # --- which things does a text speak of? Noun phrases by their borders -----------------------------------------------
@@ -48,7 +49,7 @@ class Phrase:
         return _stems(self.text)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def _stems(text: str) -> frozenset[str]:
     return frozenset(terms(text))
 
@@ -71,7 +72,7 @@ class _Token:
         return self.is_name or self.text[0].isupper()
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=KEPT)
 def phrases(text: str) -> tuple[Phrase, ...]:
     """Noun phrases in their order, without articles."""
     tokens = _tokens(text)

@@ -14,9 +14,9 @@ from itertools import combinations
 from types import MappingProxyType
 from typing import NamedTuple
 
-from refdesk.answer import Answer, Citation, Claim, Confidence, Figure, FigureCell, Plan, Query, Retrieved, Sufficiency
+from refdesk.answer import Answer, Citation, Claim, Figure, FigureCell, Plan, Query, Retrieved, Sufficiency
+from refdesk.ask.assemble import sizes
 from refdesk.ask.draft import EXTRACTIVE
-from refdesk.ask.figures import SCALES
 from refdesk.ask.formula_text import (
     PERCENT,
     AskedFigure,
@@ -28,7 +28,7 @@ from refdesk.ask.formula_text import (
     names_ratio,
     without_growth,
 )
-from refdesk.ask.judge import HIGH, level, related, sources
+from refdesk.ask.judge import HIGH, below, related, sources, sure_of
 from refdesk.ask.line_items import ItemCell, Report, named_times, vectors_of, when_of
 from refdesk.ask.named_figures import (
     absence,
@@ -55,6 +55,7 @@ from refdesk.ask.table_answer import (
     table_candidates,
 )
 from refdesk.ask.table_question import asking_clause, document_words, with_named_rows
+from refdesk.ask.units import SCALES
 from refdesk.ask.wording import NUMBER
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, period_from, read_period
@@ -124,7 +125,7 @@ _SUM = re.compile(r"\b(?:sum|combined|together|in total|added up|cumulative)\b",
 MOST_HITS = 12  # parts of tables that a figure is looked for in
 MOST_DOCUMENTS = 2  # that they are looked for in: a report, and the one of the year before
 LEAST = 0.5  # chance of a figure that is computed with; from .35 on more were wrong on financebench, none more right
-SUREST = HIGH - 0.001  # of several figures one may be another row's
+SUREST = below(HIGH)  # of several figures one may be another row's
 LEAST_NAMED = 0.3  # chance of a line item that a question's own formula names; of .3 to .5 six in ten were right
 DOUBTED = 0.2  # chance of a line item, from which on no row of another name is the figure
 OPERATION = "formula"
@@ -389,12 +390,12 @@ def _told(
         both = [tuple(sorted({*first_lines[0][part], *first_lines[1][part]})) for part in (1, 2)]
         first_lines.append((change, both[0], both[1]))
     content = ""
+    sure = sure_of(chance, "computed from cells of tables")
     for text, numbers, own in (*first_lines, *lines):
         start = len(content) + 2 if content else 0
         content = f"{content}\n\n{text} {''.join(f'[{marker}]' for marker in numbers)}".lstrip()
-        claims.append(Claim(text, start, len(content), numbers, own, "supported", round(chance, 3)))
+        claims.append(Claim(text, start, len(content), numbers, own, "supported", sure.score))
     documents = {figure.found.candidate.document.id: figure.found.candidate.document for figure in known.values()}
-    score = round(chance, 3)
     return replace(
         answer,
         content=content,
@@ -404,11 +405,11 @@ def _told(
         citations=tuple(citations),
         sources=sources(tuple(citations), documents),
         related_documents=related(retrieved, tuple(citations)),
-        confidence=Confidence(score, level(score), "computed from cells of tables"),
-        sufficiency=Sufficiency(True, score),
+        confidence=sure,
+        sufficiency=Sufficiency(True, sure.score),
         strategy=plan.strategy,
         model=EXTRACTIVE,
-        metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
+        metrics=sizes(retrieved),
     )
 
 

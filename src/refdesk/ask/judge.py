@@ -13,6 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from refdesk.answer import (
+    CHANCE_DIGITS,
+    SCORE_DIGITS,
     Answer,
     Citation,
     Claim,
@@ -27,11 +29,12 @@ from refdesk.answer import (
     Sufficiency,
     Verdict,
 )
+from refdesk.ask.assemble import sizes
 from refdesk.ask.attest import Settled
 from refdesk.ask.classify import asked_form
 from refdesk.ask.draft import Draft, not_planted
 from refdesk.ask.extract import Quote, short_answer
-from refdesk.ask.figures import CURRENCIES, conflicts
+from refdesk.ask.figures import conflicts
 from refdesk.ask.followup import points_back
 from refdesk.ask.generate import failed_models
 from refdesk.ask.sentences import (
@@ -47,6 +50,7 @@ from refdesk.ask.sentences import (
     question_words,
     tabulate,
 )
+from refdesk.ask.units import CURRENCIES
 from refdesk.ask.wording import SentenceWords, is_missing, meaning, read, said
 from refdesk.settings import Settings
 from refdesk.text import as_typed, query_terms, terms
@@ -77,7 +81,7 @@ class Relevance:
 
     @property
     def sizes(self) -> dict[str, float]:
-        return {"probability": round(self.probability, 3), "missing": len(self.missing_terms)}
+        return {"probability": round(self.probability, CHANCE_DIGITS), "missing": len(self.missing_terms)}
 
 
 def judge(query: Query, retrieved: Retrieved) -> Relevance:
@@ -206,7 +210,7 @@ def sufficiency(
     sides_missing = any(part in missing for part in query.parts)
     return Sufficiency(
         is_sufficient=grounded and coverage >= ENOUGH and not sides_missing,
-        coverage_score=round(coverage, 3),
+        coverage_score=round(coverage, CHANCE_DIGITS),
         has_conflicts=bool(found),
         conflicts=found,
         missing_aspects=missing,
@@ -279,6 +283,15 @@ ROWS = MEDIUM - 0.01  # the most that is claimed of an answer that quotes rows o
 WORTH: Mapping[Verdict, float] = {"supported": 1.0, "partly": 0.6, "unsupported": 0.2, "contradicted": 0.0}
 
 
+def below(bound: float) -> float:
+    """The most that is claimed of what must not reach a level."""
+    return bound - 0.001
+
+
+def sure_of(score: float, reason: str) -> Confidence:
+    return Confidence(round(score, CHANCE_DIGITS), level(score), reason)
+
+
 def confidence(
     relevance: Relevance,
     claims: Sequence[Claim],
@@ -291,9 +304,9 @@ def confidence(
         return Confidence(0.0, "low", "no answer was found")
     if quotes:
         return quoted_confidence(relevance, quotes)
-    score = round(calibrated(relevance.probability) * grounding(claims), 3)
+    score = round(calibrated(relevance.probability) * grounding(claims), CHANCE_DIGITS)
     if relevance.probability < settings.answer_floor:
-        score = min(score, MEDIUM - 0.001)
+        score = min(score, below(MEDIUM))
     return Confidence(score, level(score), _reason(relevance, claims, citations))
 
 
@@ -308,19 +321,18 @@ def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confiden
     if any(quote.evidence.chunk.kind == "table" for quote in quotes):  # which column of its row is meant is left open
         score = min(score, ROWS)
     if found["unnamed"] > 0:
-        score = min(score, HIGH - 0.001)
-        reason = "the passage does not mention every name and number in the question"
-        return Confidence(round(score, 3), level(score), reason)
-    return Confidence(round(score, 3), level(score), _standing(found, score))
+        score = min(score, below(HIGH))
+        return sure_of(score, "the passage does not mention every name and number in the question")
+    return sure_of(score, _standing(found, score))
 
 
 def _chosen_confidence(relevance: Relevance, chance: float) -> Confidence:
     """Of a list as much as is sure of the passage that it stands in; a summary is as good as the document's name."""
     if relevance.missing_terms:
-        score = min(chance, HIGH - 0.001)
-        return Confidence(round(score, 3), level(score), f"no passage mentions {_quoted(relevance.missing_terms)}")
+        score = min(chance, below(HIGH))
+        return sure_of(score, f"no passage mentions {_quoted(relevance.missing_terms)}")
     reason = "one passage clearly answers it" if chance >= HIGH else "another passage may be the right one"
-    return Confidence(round(chance, 3), level(chance), reason)
+    return sure_of(chance, reason)
 
 
 def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, float]:
@@ -487,7 +499,7 @@ def refuse(answer: Answer, plan: Plan, query: Query, retrieved: Retrieved, relev
     return replace(
         answer,
         content=f"{said('missing', query.question)}{offered}",
-        metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
+        metrics=sizes(retrieved),
         strategy=plan.strategy,
         model="none",
         is_answered=False,
@@ -500,11 +512,8 @@ def refuse(answer: Answer, plan: Plan, query: Query, retrieved: Retrieved, relev
 def _unanswered(relevance: Relevance, retrieved: Retrieved) -> Confidence:
     missing = ", ".join(f"“{term}”" for term in relevance.missing_terms[:SUGGESTED])
     reason = f"no passage mentions {missing}" if missing else "no passage answers the question"
-    return Confidence(
-        round(min(relevance.probability, LOW), 3),
-        "low",
-        reason if retrieved.considered else "there are no documents to search",
-    )
+    unfound = reason if retrieved.considered else "there are no documents to search"
+    return sure_of(min(relevance.probability, LOW), unfound)
 
 
 def conclude(
@@ -531,11 +540,11 @@ def conclude(
         and (pointing := points_back(query.fullest))
         and len({hit.document.id for hit in retrieved.hits}) > 1
     ):
-        score = min(sure.score, HIGH - 0.001)  # "the purpose of this rule": each of several documents may have one
+        score = min(sure.score, below(HIGH))  # "the purpose of this rule": each of several documents may have one
         sure = Confidence(score, level(score), f"it is unclear which document '{pointing}' refers to")
     enough = sufficiency(query, relevance, context, claims, citations)
     if is_answered and (unsaid := [part for part in query.parts if part in enough.missing_aspects]):
-        score = min(sure.score, MEDIUM - 0.001)
+        score = min(sure.score, below(MEDIUM))
         sure = Confidence(score, level(score), f"nothing was found about {_quoted(unsaid)}")
     documents = {passage.document.id: passage.document for passage in context.passages}
     return replace(
@@ -553,11 +562,7 @@ def conclude(
         strategy=plan.strategy,
         model=draft.model,
         usage=draft.usage + settled.usage,
-        metrics={
-            "chunks_retrieved": len(retrieved.hits),
-            "context_characters": len(context.text),
-            "context_tokens": context.token_count,
-        },
+        metrics=sizes(retrieved, context),
         is_answered=is_answered,
         notes=tuple(draft.notes),
         failed_models=failed_models(draft),
@@ -592,8 +597,8 @@ def _shown(hit: Hit, use: str) -> dict[str, Any]:
         "document_name": hit.document.name,
         "page": hit.page,
         "heading_path": list(hit.heading_path),
-        "lexical_score": round(hit.lexical_score, 4),
-        "cosine": round(hit.cosine, 4),
-        "score": round(hit.score, 4),
+        "lexical_score": round(hit.lexical_score, SCORE_DIGITS),
+        "cosine": round(hit.cosine, SCORE_DIGITS),
+        "score": round(hit.score, SCORE_DIGITS),
         "use": use,
     }

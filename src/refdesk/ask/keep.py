@@ -19,6 +19,7 @@ from typing import Any, get_args
 import orjson
 
 from refdesk.answer import (
+    CHANCE_DIGITS,
     Answer,
     Cached,
     Citation,
@@ -234,7 +235,7 @@ class Keeper:
             needed = threshold(self._desk.settings.cache_threshold_mode, query.standalone)
             for earlier, cosine, found in near:
                 if cosine >= needed and same_question(query.standalone, earlier):
-                    stage.gave(found=True, cosine=round(cosine, 3))
+                    stage.gave(found=True, cosine=round(cosine, CHANCE_DIGITS))
                     return await self._served(decode_answer(found), "semantic")
             stage.gave(found=False, compared=len(near))
             best = near[0] if near else None

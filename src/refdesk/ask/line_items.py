@@ -19,8 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.figures import SCALES
-from refdesk.ask.plan_choice import CLAUSE, report_period
+from refdesk.ask.plan_choice import CLAUSE, SAME_DIGITS, report_period
 from refdesk.ask.table_question import (
     columns_of,
     core_name,
@@ -28,6 +27,8 @@ from refdesk.ask.table_question import (
     newest_columns,
     plain_name,
 )
+from refdesk.ask.units import SCALES
+from refdesk.ask.wording import KEPT
 from refdesk.periods import YEAR, TablePeriod, period_from, read_period, spoken_periods
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
@@ -113,10 +114,10 @@ class ItemCell:
     @property
     def value(self) -> float:
         """Without a scale and a sign: what flows out is a figure too."""
-        return round(abs(self.cell.number or 0.0) * SCALES.get(self.cell.scale, 1.0), 4)
+        return round(abs(self.cell.number or 0.0) * SCALES.get(self.cell.scale, 1.0), SAME_DIGITS)
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=KEPT)
 def line_items(table: StoredTable) -> tuple[LineItem, ...]:
     if not table.is_loaded or table.cell_count > MOST_CELLS:
         return ()
@@ -159,7 +160,7 @@ def _by_stems() -> dict[frozenset[str], tuple[str, ...]]:
     return {frozenset(terms(name)) - WHOLE: names for names in _item_names() for name in names}
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=KEPT)
 def other_names(what: str) -> tuple[str, ...]:
     """Of the line item that is called so.
 
@@ -170,7 +171,7 @@ def other_names(what: str) -> tuple[str, ...]:
     return tuple(name for name in _by_stems().get(own, ()) if frozenset(terms(name)) != own)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _names_within(stems: frozenset[str]) -> tuple[tuple[str, ...], ...]:
     """Those of the line items that a text speaks of: "Net sales by product" is of revenue."""
     return tuple(dict.fromkeys(names for own, names in _by_stems().items() if own <= stems))

@@ -539,6 +539,6 @@ def _period_of(cell: StoredCell, head: str) -> Callable[[When], bool] | None:
     return (lambda when: any(other.covers(when) for other in dates)) if dates else None
 
 
-@lru_cache(maxsize=64)
+@lru_cache
 def _grid(table: StoredTable) -> Grid:
     return grid_of(table)

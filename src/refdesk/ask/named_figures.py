@@ -15,7 +15,6 @@ from dataclasses import replace
 import numpy as np
 
 from refdesk.answer import Query, Retrieved
-from refdesk.ask.figures import SCALES
 from refdesk.ask.formula_text import asks_for_growth
 from refdesk.ask.line_items import (
     WHOLE,
@@ -29,11 +28,12 @@ from refdesk.ask.line_items import (
     ranked,
     vectors_of,
 )
-from refdesk.ask.plan_choice import AT_END, NEARLY, FoundTable, TablePlan, report_period, table_of
+from refdesk.ask.plan_choice import AT_END, NEARLY, SAME_DIGITS, FoundTable, TablePlan, report_period, table_of
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.table_answer import INSTEAD, SHOWN, SUREST_AMONG_MANY, TablesRead, asks_which, reading
 from refdesk.ask.table_question import QUARTER, asking_clause, core_name, document_words, plain_name, things_asked
 from refdesk.ask.table_view import AskedWords, CellPlan, Selection
+from refdesk.ask.units import SCALES
 from refdesk.library import LibraryReader
 from refdesk.periods import EXTENSION, TablePeriod, read_period, spoken_periods
 from refdesk.ports import Reader
@@ -421,7 +421,7 @@ def _value_of(plan: TablePlan) -> float | None:
     what = reading(plan)
     if plan.plan.operation != "value" or what.number is None:
         return None
-    return round(abs(what.number) * SCALES.get(what.scale, 1.0), 4)
+    return round(abs(what.number) * SCALES.get(what.scale, 1.0), SAME_DIGITS)
 
 
 def with_hits(plans: Sequence[TablePlan], retrieved: Retrieved, library: LibraryReader) -> Retrieved:

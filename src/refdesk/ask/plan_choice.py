@@ -37,7 +37,7 @@ from refdesk.ask.table_question import (
     without_names,
 )
 from refdesk.ask.table_view import AskedWords, CellPlan, Places, View, head_words
-from refdesk.ask.wording import NUMBER
+from refdesk.ask.wording import KEPT, NUMBER
 from refdesk.periods import TablePeriod, alike, period_from, period_of, read_period, spoken_periods
 from refdesk.ports import NoReader, Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
@@ -48,6 +48,7 @@ from refdesk.types import Document
 FILE = "plan_choice.npz"
 MOST_JUDGED = 10  # plans that a reader judges
 UNKNOWN_IDF = 6.0  # of a word that no idf is known of
+SAME_DIGITS = 4  # behind the point, in which two numbers are one
 MOST_PLANS = 10  # of one table that are compared with those of others
 THEN = 0.25  # for a table that has a column of the time asked for, beside the share of words and the search's score
 MOST_TABLES = 8  # that plans are made for: the best by the words they hold and by what the search gave
@@ -285,7 +286,7 @@ def result(plan: CellPlan) -> object:
     if plan.texts:
         given = (number if (number := cell_number(text)) is not None else text.lower() for text in plan.texts)
         return tuple(sorted(given, key=str))
-    return round(plan.number or 0.0, 4)
+    return round(plan.number or 0.0, SAME_DIGITS)
 
 
 def likeliest_tables(text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float]) -> list[FoundTable]:
@@ -494,7 +495,7 @@ def _used(candidate: FoundTable, table: TableViews, plan: CellPlan) -> list[Stor
     return [cell for cell in candidate.table.at(places) if cell.number is not None]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def _period(text: str) -> TablePeriod:
     return period_from(text) if text else TablePeriod()
 
@@ -519,7 +520,7 @@ def vocabulary(table: StoredTable) -> Container[str]:
     return sheet_view(table).vocabulary if table.cell_count > MOST_CELLS else _vocabulary(table)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=KEPT)
 def _vocabulary(table: StoredTable) -> frozenset[str]:
     heads = (stem for head in table.heads for part in head.path for stem in head_words(part))
     return frozenset(terms(" ".join(cell.text for cell in table.cells))).union(heads)
@@ -535,7 +536,7 @@ def report_period(document: Document) -> TablePeriod:
     return read_period(document.name.replace("_", " ")) or read_period(document.title)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _context_words(text: str) -> frozenset[str]:
     return frozenset(terms(text))
 
@@ -547,7 +548,7 @@ def table_of(table: StoredTable) -> TableViews:
     return _table_of(table)
 
 
-@lru_cache(maxsize=128)
+@lru_cache
 def _table_of(table: StoredTable) -> TableViews:
     return TableViews(grid_of(table))
 

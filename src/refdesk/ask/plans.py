@@ -13,7 +13,6 @@ from functools import cached_property
 
 from refdesk.ask.table_view import (
     NAMED,
-    NUMBER_WORDS,
     YEAR,
     AskedWords,
     CellPlan,
@@ -28,6 +27,7 @@ from refdesk.ask.table_view import (
     named_groups,
     said,
 )
+from refdesk.ask.wording import NUMBER_WORDS
 from refdesk.tables import Grid
 from refdesk.text import terms
 
@@ -174,7 +174,7 @@ class _Maker:
 
     def _number_mask(self, number: float) -> int:
         for stem, bit in self.question.bits.items():
-            if stem == f"{number:g}" or NUMBER_WORDS.get(stem) == number:
+            if stem == f"{number:g}" or (number > 1 and NUMBER_WORDS.get(stem) == number):
                 return 1 << bit
         return 0
 

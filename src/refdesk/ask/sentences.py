@@ -22,10 +22,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query
-from refdesk.ask.wording import CELLS, NUMBER, NUMBER_WORDS, STOP_TERMS, SentenceWords, read, read_all, table_header
+from refdesk.ask.wording import (
+    CELLS,
+    KEPT,
+    NUMBER,
+    NUMBER_WORDS,
+    STOP_TERMS,
+    SentenceWords,
+    read,
+    read_all,
+    table_header,
+)
 from refdesk.key_sentences import ENDS
 from refdesk.text import ASSETS, QUERY_STOP_WORDS, terms, word_set, words
-from refdesk.types import Chunk, Document, FoundSpan, Reading
+from refdesk.types import UNIT, Chunk, Document, FoundSpan, Reading
 
 Floats = NDArray[np.float32]
 Placed = tuple[int, Chunk, float]  # (passage number, chunk, score of the passage)
@@ -88,7 +98,7 @@ def asking_part(text: str) -> str:
     return text[: text.rfind("?") + 1] or text
 
 
-@lru_cache(maxsize=256)
+@lru_cache
 def question_words(text: str) -> QuestionWords:
     """What the question asks; all its words when it has stop words only."""
     found = words(text)
@@ -186,7 +196,7 @@ def _above(chunk: Chunk, document: Document | None) -> str:
     return f"{chunk.context} {' '.join(chunk.heading_path)} {name}"
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=KEPT)
 def _stems(found: tuple[str, ...], language: str) -> tuple[str, ...]:
     return tuple((terms(word, language) or [word])[0] for word in found)
 
@@ -243,7 +253,7 @@ def _cosines(query: Query, vectors: Sequence[NDArray[np.int8] | None], counts: S
     usable = [rows for rows, count in zip(vectors, counts, strict=True) if rows is not None and len(rows) == count]
     every: Floats = np.zeros(0, dtype=np.float32)
     if usable:
-        every = np.vecdot(np.concatenate(usable).astype(np.float32), query.vector) / np.float32(127.0)
+        every = np.vecdot(np.concatenate(usable).astype(np.float32), query.vector) / np.float32(UNIT)
     found: list[Floats] = []
     start = 0
     for rows, count in zip(vectors, counts, strict=True):
@@ -558,7 +568,7 @@ def heads_text(chunk: Chunk, sentence: int) -> bool:
     return is_block and is_below_text and is_short and below[-1:] in ENDS and not _AMOUNT.search(text)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _lists_works(text: str) -> bool:
     """Is it a list of works that are referred to? Their titles have the words of a question, and say nothing of it."""
     return len(_WORK.findall(text)) >= FEWEST_WORKS and len(_WORK.findall(text)) * WORK_LENGTH > len(text)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from refdesk.answer import Answer, Claim, Confidence, Figure, FigureCell, Plan, Query, Retrieved, Sufficiency
+from refdesk.ask.assemble import sizes
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.plan_choice import FoundTable, report_period
@@ -224,7 +225,7 @@ def _told(
         sufficiency=Sufficiency(True, chance),
         strategy=plan.strategy,
         model=EXTRACTIVE,
-        metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
+        metrics=sizes(retrieved),
     )
 
 

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import (
+    CHANCE_DIGITS,
+    SCORE_DIGITS,
     Answer,
     Citation,
     Claim,
@@ -23,9 +25,10 @@ from refdesk.answer import (
     Retrieved,
     Sufficiency,
 )
+from refdesk.ask.assemble import sizes
 from refdesk.ask.attest import PAGED
 from refdesk.ask.draft import EXTRACTIVE
-from refdesk.ask.judge import HIGH, MEDIUM, Relevance, level, related, sources
+from refdesk.ask.judge import HIGH, MEDIUM, Relevance, below, level, related, sources
 from refdesk.ask.listing import called
 from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of, read_cells
 from refdesk.ask.plans import described
@@ -54,7 +57,7 @@ SHOWN_AMONG_FEW = 0.35  # tables: the row of another one is seldom meant; of eve
 # is right from here on.
 TIMES = 0.15
 INSTEAD = 0.35  # of a refusal, where a number is asked for: half of such figures are right there
-SUREST_AMONG_MANY = HIGH - 0.001  # whether the row of this table or of its neighbour is meant cannot be known for sure
+SUREST_AMONG_MANY = below(HIGH)  # whether the row of this table or of its neighbour is meant cannot be known for sure
 NAMED_BY = 2  # words of the question that a document is called by and another is not
 WORTH_DOUBT = 0.02  # chance of a figure that what the text says is not sure against
 LEAST = 0.2  # chance of a figure that is shown where the text gives something less likely
@@ -332,7 +335,7 @@ def likelier_answer(
         return figure_answer(begun, plan, retrieved, best, library)
     if told.confidence.level != "high" or best.chance < WORTH_DOUBT or agrees:
         return told
-    return replace(told, confidence=Confidence(HIGH - 0.001, "medium", "a table may give another number"))
+    return replace(told, confidence=Confidence(below(HIGH), "medium", "a table may give another number"))
 
 
 def _quotes_rows(told: Answer, retrieved: Retrieved) -> bool:
@@ -458,7 +461,7 @@ def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: Table
     if other is not None and found.other is not None:
         told.add(found.other, other, said("also", answer.question).format(label=other.label, value=other.value))
     reason = AMBIGUOUS if other else "read from the cells of one table"
-    chance = min(found.chance, MEDIUM - 0.001) if found.asked_months else found.chance
+    chance = min(found.chance, below(MEDIUM)) if found.asked_months else found.chance
     told_answer = told.as_answer(answer, plan, what.value, chance, reason)
     return replace(told_answer, notes=(*answer.notes, *_notes(found, what)))
 
@@ -508,12 +511,12 @@ class _Told:
         for line in filter(None, lines):
             start = len(self.content) + 2 if self.content else 0
             self.content = f"{self.content}\n\n{line} [{marker}]".lstrip()
-            chance = round(found.chance, 3)
+            chance = round(found.chance, CHANCE_DIGITS)
             self.claims.append(Claim(line, start, len(self.content), (marker,), numbers, "supported", chance))
         self.documents[found.candidate.document.id] = found.candidate.document
 
     def as_answer(self, answer: Answer, plan: Plan, short: str, chance: float, reason: str) -> Answer:
-        score, citations = round(chance, 3), tuple(self.citations)
+        score, citations = round(chance, CHANCE_DIGITS), tuple(self.citations)
         return replace(
             answer,
             content=self.content,
@@ -527,7 +530,7 @@ class _Told:
             sufficiency=Sufficiency(True, score),
             strategy=plan.strategy,
             model=EXTRACTIVE,
-            metrics={"chunks_retrieved": len(self._retrieved.hits), "context_characters": 0, "context_tokens": 0},
+            metrics=sizes(self._retrieved),
         )
 
 
@@ -573,10 +576,10 @@ def cell_citations(
                 boxes=boxes,
                 located=bool(boxes) or document.format not in PAGED,  # `origin` places it
                 quote=quote,
-                relevance_score=round(hit.score, 4),
+                relevance_score=round(hit.score, SCORE_DIGITS),
                 similarity_score=hit.cosine,
                 origin=(cell.start, cell.end),
-                support_score=round(chance, 4),
+                support_score=round(chance, SCORE_DIGITS),
             )
         )
     return tuple(citations)

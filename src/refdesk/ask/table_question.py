@@ -31,6 +31,7 @@ from refdesk.answer import Retrieved
 from refdesk.ask.plans import TableViews
 from refdesk.ask.sentences import asking_part
 from refdesk.ask.table_view import CODE, KINDS, OPERATIONS, SELECTIONS, AskedWords, CellPlan, Selection, View
+from refdesk.ask.wording import KEPT
 from refdesk.document_names import short_names
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, period_from, period_spans, read_period, spoken_periods
@@ -114,7 +115,7 @@ def spelled_out(text: str, table: StoredTable) -> str:
     return text
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _initials(table: StoredTable) -> dict[str, str]:
     """By initials the words of the table's labels that have them; "and" is written "&" or left out."""
     found: dict[str, str] = {}
@@ -185,7 +186,7 @@ def _head(table: StoredTable, columns: Iterable[int], length: int) -> str:
     return " ".join(shared) if read_period(" ".join(shared)) else ""
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _periods(table: StoredTable) -> tuple[tuple[int, TablePeriod], ...]:
     """The columns whose own head names a time."""
     found = ((column, head.measure.period, " ".join(head.path)) for column, head in enumerate(table.heads))
@@ -211,7 +212,7 @@ _INSIDE = frozenset(("of", "and", "from", "for", "on", "in", "by", "to", "per", 
 _PREPOSITIONS = frozenset(("of", "from", "for", "on", "in", "by", "to", "at"))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _context_words(text: str) -> frozenset[str]:
     return frozenset(terms(text))
 
@@ -324,7 +325,7 @@ def core_name(name: str) -> str:
     return core if len({*terms(core)} - WHOLE_STEMS) >= SHORTEST_CORE else name
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def row_names(table: StoredTable) -> tuple[str, ...]:
     """The names of its rows that hold numbers, without what stands in parentheses."""
     if table.cell_count > MOST_CELLS:
@@ -441,6 +442,13 @@ _YEAR = re.compile(r"(?:19|20)\d\d")
 _NUMBER = re.compile(r"\d")
 _SHOWN_WORD = re.compile(r"\w+")
 WIDTH = 30
+# The features of a plan by their places; `none` has the best of those before COLUMN_SAID.
+(
+    COVERED, LEFT, COVERED_AROUND, ROWS_QUALITY, COLUMN_QUALITY, COLUMN_SAID, COLUMN_WHOLE, FIRST_COLUMN, ROW_COUNT,
+    ONE_CELL, SEVERAL_CELLS, OWN_COLUMN, BY_QUALITY, BY_UNSAID, TURNED, REPEATED, REPEATED_SHARE, LENGTH, SAME_COLUMN,
+    ROW_WHOLE, BY_FIRST, ROW_COVERED, IS_NOTHING, IS_LARGE, SECOND_COVERED, BACKWARDS, LATER_FIRST, ONE_ROW, ALIKE,
+    ANY_COVERED,
+) = range(WIDTH)  # fmt: skip
 MOST_ROWS = 30  # that are told apart by their number: nine in ten sets of rows that it was learned from are smaller
 
 
@@ -481,33 +489,33 @@ def describe(question: AskedWords, table: TableViews, plans: Sequence[CellPlan],
         row = own.copy()
         first, mask, quality, number = plan.selections[0], plan.mask, plan.column_quality, plan.number
         covered = mask.bit_count()
-        row[0] = covered / words
-        row[1] = words - covered
-        row[2] = (mask | context).bit_count() / words
-        row[4] = quality
-        row[5] = quality > 0
-        row[6] = quality >= 1
-        row[7] = plan.column == 0
-        row[9] = plan.operation == "value" and len(plan.texts) == 1
-        row[10] = len(plan.texts) > 1
-        row[11] = plan.column == first.by
-        row[14] = plan.turned
+        row[COVERED] = covered / words
+        row[LEFT] = words - covered
+        row[COVERED_AROUND] = (mask | context).bit_count() / words
+        row[COLUMN_QUALITY] = quality
+        row[COLUMN_SAID] = quality > 0
+        row[COLUMN_WHOLE] = quality >= 1
+        row[FIRST_COLUMN] = plan.column == 0
+        row[ONE_CELL] = plan.operation == "value" and len(plan.texts) == 1
+        row[SEVERAL_CELLS] = len(plan.texts) > 1
+        row[OWN_COLUMN] = plan.column == first.by
+        row[TURNED] = plan.turned
         if plan.texts:
             if plan.texts not in shown:
                 shown[plan.texts] = _of_texts(plan.texts, lowered, own_words)
-            row[15:18] = shown[plan.texts]
-        row[22] = number == 0
-        row[23] = number is not None and abs(number) > 1000
-        row[25] = plan.backwards
+            row[REPEATED], row[REPEATED_SHARE], row[LENGTH] = shown[plan.texts]
+        row[IS_NOTHING] = number == 0
+        row[IS_LARGE] = number is not None and abs(number) > 1000
+        row[BACKWARDS] = plan.backwards
         if plan.backwards:
-            row[26] = -row[26]
-        row[29] = first.kind == "any" and covered / words
+            row[LATER_FIRST] = -row[LATER_FIRST]
+        row[ANY_COVERED] = first.kind == "any" and covered / words
         rows.append(row)
         ids.append((OPERATION[plan.operation], SELECTION[first.kind], KIND[plan.kind]))
     features = np.array(rows, dtype=np.float32).reshape(len(rows), WIDTH)
     best = np.zeros((1, WIDTH), dtype=np.float32)
     if rows:
-        best[0, :5] = features[:, :5].max(axis=0)
+        best[0, :COLUMN_SAID] = features[:, :COLUMN_SAID].max(axis=0)
     vocabulary: Container[str] = table.views[0].vocabulary if table.views else ()
     return Described(
         word_slots(question, vocabulary),
@@ -519,19 +527,19 @@ def describe(question: AskedWords, table: TableViews, plans: Sequence[CellPlan],
 def _of_rows(view: View, selections: tuple[Selection, ...], words: int) -> list[float]:
     """The features that depend on the chosen rows alone."""
     row, first = [0.0] * WIDTH, selections[0]
-    row[3] = sum(selection.quality for selection in selections) / len(selections)
-    row[8] = math.log1p(min(len(first.rows), MOST_ROWS))
+    row[ROWS_QUALITY] = sum(selection.quality for selection in selections) / len(selections)
+    row[ROW_COUNT] = math.log1p(min(len(first.rows), MOST_ROWS))
     if first.kind in COMPARING:
-        row[12], row[13] = first.by_quality, first.by_quality == 0
-    row[19] = first.quality >= 1
-    row[20] = first.by == 0
-    row[21] = first.mask.bit_count() / words
-    row[27] = len(first.rows) == 1
+        row[BY_QUALITY], row[BY_UNSAID] = first.by_quality, first.by_quality == 0
+    row[ROW_WHOLE] = first.quality >= 1
+    row[BY_FIRST] = first.by == 0
+    row[ROW_COVERED] = first.mask.bit_count() / words
+    row[ONE_ROW] = len(first.rows) == 1
     if len(selections) == 2:
-        row[18] = first.by == selections[1].by
-        row[24] = selections[1].mask.bit_count() / words
-        row[26] = _order(view.texts, selections)
-        row[28] = _alike(view, selections)
+        row[SAME_COLUMN] = first.by == selections[1].by
+        row[SECOND_COVERED] = selections[1].mask.bit_count() / words
+        row[LATER_FIRST] = _order(view.texts, selections)
+        row[ALIKE] = _alike(view, selections)
     return row
 
 

@@ -39,7 +39,7 @@ from refdesk.text import (
 )
 from refdesk.types import Chunk
 
-KEPT = 2048  # sentences remembered: those of a question are asked for again and again
+KEPT = 2048  # sentences, words and names remembered: those of a question are asked for again and again
 STOP_TERMS = frozenset(terms(" ".join(STOP_WORDS | QUERY_STOP_WORDS)))
 _COUNTED = word_list("words", "number words")  # zero, one, …, nineteen, twenty, thirty, …, ninety, hundred, …
 NUMBER_WORDS = {word: place for place, word in enumerate(_COUNTED[: _COUNTED.index("twenty")])}
@@ -253,7 +253,7 @@ _PERIOD = re.compile(r"(?:19|20)\d\d|q[1-4]|h[12]|fy\d*")
 _MONTHS = frozenset(map(str.lower, month_name[1:])) - {"may"}  # mostly a verb
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def meaning(question: str) -> Meaning:
     """`Can you tell me the price of the TG-4?` -> what, (price,), ((0, tg-4),): a figure before all content words."""
     tokens = _tokens(question)
@@ -418,12 +418,12 @@ def wants(question: str) -> Wanted:
     return best if found[best] >= SURE else "one"
 
 
-@lru_cache(maxsize=256)
+@lru_cache
 def chances(question: str) -> Mapping[Wanted, float]:
     return dict(zip(KINDS, _shares(question, KINDS_FILE, len(KINDS)), strict=True))
 
 
-@lru_cache(maxsize=256)
+@lru_cache
 def intent_of(question: str) -> Intent:
     """The learned intent; factual, where it is not sure. Lists are told by `wants`."""
     found = dict(zip(INTENTS, _shares(question, INTENTS_FILE, len(INTENTS)), strict=True))
@@ -510,7 +510,7 @@ def _languages() -> Mapping[str, Mapping[str, Any]]:
     return {code: {**frames, "words": frozenset(frames["words"])} for code, frames in found.items()}
 
 
-@lru_cache(maxsize=256)
+@lru_cache
 def language_of(question: str) -> str:
     """The code of the language that it is asked in, "" where its words do not tell.
 

@@ -21,7 +21,7 @@ from refdesk.entities import SHORT_FOR, entity_key, names_by_sentence, names_of,
 from refdesk.library import EngineHits, LibraryReader, SearchPorts
 from refdesk.text import terms
 from refdesk.trace import in_thread
-from refdesk.types import Chunk, Document, Hit
+from refdesk.types import UNIT, Chunk, Document, Hit
 
 WEIGHT = 0.3  # of the graph's hits beside those of hybrid search
 NEIGHBOURS = 20  # chunks read for an entity, and entities that are followed from a hop
@@ -62,7 +62,7 @@ class Around:
             if own is None or not len(own):
                 continue
             self.chunks[chunk_id] = found
-            self.cosines[chunk_id] = np.vecdot(own.astype(np.float32), query.vector) / 127.0
+            self.cosines[chunk_id] = np.vecdot(own.astype(np.float32), query.vector) / UNIT
             self.names[chunk_id] = [[same.get(key, key) for key in keys] for keys in names_by_sentence(found[0])]
 
 
