@@ -36,7 +36,7 @@ from refdesk.answer import (
 from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft
-from refdesk.ask.formula_text import PERCENT, names_ratio, ratio_named
+from refdesk.ask.formula_text import names_ratio, ratio_named
 from refdesk.ask.formulas import asks_over_time, asks_to_compute, computed_answer, of_each_owner, over_time
 from refdesk.ask.generate import NOTHING, general, unproved
 from refdesk.ask.judge import Doubt, Relevance, begin, candidates, doubted, judge, refuse, say
@@ -64,7 +64,7 @@ from refdesk.ask.table_answer import (
 )
 from refdesk.ask.table_question import with_named_rows
 from refdesk.ask.understand import understand
-from refdesk.ask.wording import other_language, wanted
+from refdesk.ask.wording import PERCENT, other_language, wanted
 from refdesk.ask.writing import Findings, read_and_write
 from refdesk.errors import AskError, RefdeskError
 from refdesk.library import LibraryReader

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
 
+from refdesk.ask.wording import NUMBER_WORDS, PERCENT, YEAR_NUMBER
 from refdesk.periods import read_period, spoken_periods
 from refdesk.text import asset_lines, word_set
 
@@ -41,7 +42,6 @@ _YEARS = re.compile(
 )
 _AVERAGE = re.compile(r"\b(?:\w+[ -]year )?average (?:of )?(?:the )?(?P<what>[^?]+)", re.IGNORECASE)
 _FOR_WHOM = re.compile(r" (?:for|of|at|by) (?:the )?[A-Z][\w&.'’-]*(?: [A-Z0-9][\w&.'’-]*)*\s*$")
-PERCENT = re.compile(r"%|\bper ?cent", re.IGNORECASE)
 _GROWTH = re.compile(r"\b(?:growth(?: rate)?|grow|grew|grown)\b", re.IGNORECASE)
 _MOVES = re.compile(
     rf"\b(?:{'|'.join(sorted(word_set('words', 'rise') | word_set('words', 'fall')))})\b", re.IGNORECASE
@@ -60,9 +60,7 @@ _OPERATION = re.compile(r"\b(?P<how>ratio of|sum of|difference between) (?P<both
 _BEGINS = re.compile(r"(?:^|\b(?:is|was|were|are|what|calculate|compute|give|me))\s*(?:the\s)?$", re.IGNORECASE)
 _OPERATIONS = {"ratio of": ("/", " to "), "sum of": ("+", " and "), "difference between": ("-", " and ")}
 _WHOSE = re.compile(r"^.*['’]s? |\b(?:in|for|during|of|at|by)(?: the)?\s*$")
-_COUNTS = {"one": 1, "two": 2, "three": 3, "four": 4}
 _WORD = re.compile(r"[\w&-]+")
-_YEAR = re.compile(r"(?:19|20)\d\d")
 
 
 def asks_for_growth(question: str) -> bool:
@@ -218,7 +216,7 @@ def _spoken_operation(question: str) -> tuple[str, Node] | None:
     """
     match = _OPERATION.search(question)
     # Between two times it is a change; and "the share that the sum of both has" is no sum.
-    if match is None or len(_YEAR.findall(question)) > 1 or not _BEGINS.search(question[: match.start()]):
+    if match is None or len(YEAR_NUMBER.findall(question)) > 1 or not _BEGINS.search(question[: match.start()]):
         return None
     sign, joint = _OPERATIONS[match["how"].lower()]
     words, when = match["both"].split(joint), _time(question)
@@ -232,7 +230,7 @@ def _spoken_operation(question: str) -> tuple[str, Node] | None:
 
 def _without_time(text: str, when: str) -> str:
     """ "rent in 2022" -> "rent"."""
-    return _plain(re.sub(r"\s+", " ", text.replace(when, " ") if when else text))
+    return _plain(" ".join((text.replace(when, " ") if when else text).split()))
 
 
 def _checked(
@@ -241,7 +239,7 @@ def _checked(
     """As far as they are formulas over several figures."""
     places = _PLACES.search(question)
     count = places["count"].lower() if places else "two"
-    decimals = _COUNTS.get(count) or int(count)
+    decimals = NUMBER_WORDS.get(count) or int(count)
     is_percent = is_percent or bool(PERCENT.search(question))
     return [
         Formula(name, root, is_percent and root.sign in ("/", "average"), decimals, is_defined)
@@ -340,14 +338,14 @@ class _Reader:
 def _figure(text: str, default: str) -> Node | None:
     """A figure, or an average or a change of one between two times."""
     text = text.strip(" ,.")
-    if (match := _BETWEEN.match(text)) and len(years := _YEAR.findall(match["times"])) > 1:
+    if (match := _BETWEEN.match(text)) and len(years := YEAR_NUMBER.findall(match["times"])) > 1:
         times = [f"the end of FY{year}" for year in years]
         own = tuple(Node(figure=AskedFigure(_plain(match["what"]), when)) for when in times)
         if match["how"].lower() in ("average", "mean"):
             return Node("average", own)
         return Node("-", (own[-1], own[0])) if match["how"].lower() != "decrease" else Node("-", (own[0], own[-1]))
     when = _time(text)
-    what = _plain(re.sub(r"\s+", " ", text.replace(when, " ") if when else text))
+    what = _without_time(text, when)
     may_lack = what.endswith("?")
     return Node(figure=AskedFigure(what.rstrip("?"), when or default, may_lack)) if what else None
 
@@ -405,7 +403,7 @@ def _named(what: str, when: str) -> list[Node]:
 
 def _of_ratio(formula: str, when: str) -> list[Node]:
     """Of one time; none where it needs the year before, and no year is named."""
-    before = str(int(when_year.group()) - 1) if (when_year := _YEAR.search(when)) else ""
+    before = str(int(when_year.group()) - 1) if (when_year := YEAR_NUMBER.search(when)) else ""
     if "average" in formula and not before:
         return []
     root = _read(formula.strip("% ").replace("{now}", when).replace("{before}", before), when)

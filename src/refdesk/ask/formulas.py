@@ -18,7 +18,6 @@ from refdesk.answer import Answer, Citation, Claim, Figure, FigureCell, Plan, Qu
 from refdesk.ask.assemble import sizes
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.formula_text import (
-    PERCENT,
     AskedFigure,
     Formula,
     Node,
@@ -56,7 +55,7 @@ from refdesk.ask.table_answer import (
 )
 from refdesk.ask.table_question import asking_clause, document_words, with_named_rows
 from refdesk.ask.units import SCALES
-from refdesk.ask.wording import NUMBER
+from refdesk.ask.wording import NUMBER, PERCENT, POSSESSIVE
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, period_from, read_period
 from refdesk.ports import Embedder, Reader
@@ -580,7 +579,7 @@ def of_each_owner(
         plans = [plan for cell in found if cell.chance >= INSTEAD and (plan := plan_of(cell)) is not None]
         if not plans or not written:
             return [], retrieved
-        told.append((_POSSESSIVE.sub("", written[0]), plans[0]))
+        told.append((POSSESSIVE.sub("", written[0]), plans[0]))
     return told, with_hits([plan for _, plan in told], retrieved, library)
 
 
@@ -592,5 +591,4 @@ def _without(text: str, stems: frozenset[str]) -> str:
     return " ".join(kept)
 
 
-_POSSESSIVE = re.compile(r"['’]s?$")
 _COMPARES = re.compile(r"or|company|higher|lower|more|less|larger|smaller|greater|bigger|compare", re.IGNORECASE)

@@ -28,7 +28,7 @@ from refdesk.ask.table_question import (
     plain_name,
 )
 from refdesk.ask.units import SCALES
-from refdesk.ask.wording import KEPT
+from refdesk.ask.wording import KEPT, POSSESSIVE
 from refdesk.periods import YEAR, TablePeriod, period_from, read_period, spoken_periods
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
@@ -38,7 +38,6 @@ from refdesk.types import Document
 
 _LEGAL_FORMS = frozenset(("co", "inc", "corp", "ltd", "plc", "llc", "company", "corporation", "ag", "sa", "nv", "se"))
 _DOTTED = re.compile(r"\b(?:[A-Z]\.){1,3}[A-Z]\b\.?")
-_POSSESSIVE = re.compile(r"['’]s?$")
 FEWEST_DIGITS = 3  # of a number that recurs for a reason
 IN_CAPTION = 0.95  # cosine of a name that the text above its table makes whole
 LEAST_NEAR = 0.45  # cosine of a name that may mean the same
@@ -214,7 +213,7 @@ class Report:
     def without_own(self, text: str) -> str:
         """Without the words of the document's name; "Best Buy" is "BestBuy" there."""
         said = text.split()
-        plain = [_POSSESSIVE.sub("", word).strip(".,").lower() for word in said]
+        plain = [POSSESSIVE.sub("", word).strip(".,").lower() for word in said]
         own = {at for at, word in enumerate(plain) if word in self.own_words}
         own |= {
             at + step for at, pair in enumerate(pairwise(plain)) for step in (0, 1) if "".join(pair) in self.own_words

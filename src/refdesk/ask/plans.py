@@ -13,7 +13,6 @@ from functools import cached_property
 
 from refdesk.ask.table_view import (
     NAMED,
-    YEAR,
     AskedWords,
     CellPlan,
     GroupedView,
@@ -27,7 +26,7 @@ from refdesk.ask.table_view import (
     named_groups,
     said,
 )
-from refdesk.ask.wording import NUMBER_WORDS
+from refdesk.ask.wording import NUMBER_WORDS, YEAR_NUMBER
 from refdesk.tables import Grid
 from refdesk.text import terms
 
@@ -319,7 +318,7 @@ class _Maker:
             if len(chosen.rows) > MOST_LISTED:
                 continue
             if turned:
-                years = tuple(dict.fromkeys(YEAR.findall(" ".join(texts[row][0] for row in chosen.rows))))
+                years = tuple(dict.fromkeys(YEAR_NUMBER.findall(" ".join(texts[row][0] for row in chosen.rows))))
                 if years:
                     yield self._plan("year", chosen, 0, "date", tuple((row, 0) for row in chosen.rows), years)
             only_label = chosen.kind == "all" or (turned and chosen.kind in ("max", "min"))

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from refdesk.ask.plan_choice import FoundTable, TablePlan, table_of
 from refdesk.ask.sentences import question_words
 from refdesk.ask.table_question import WHOLE_STEMS, plain_name
-from refdesk.ask.table_view import YEAR, AskedWords, CellPlan, Selection, View
+from refdesk.ask.table_view import AskedWords, CellPlan, Selection, View
+from refdesk.ask.wording import YEAR_NUMBER
 from refdesk.records import StoredTable
 from refdesk.tables import without_marks
 from refdesk.text import terms, words
@@ -190,6 +191,6 @@ def head_place(table: StoredTable, column: int) -> tuple[int, int]:
     """Where the head of a column stands: the nearest cell that says when, for a time may stand over several columns."""
     above = table.at((row, left) for row in range(table.head_rows) for left in range(column + 1))
     named = [cell for cell in above if without_marks(cell.text) in table.heads[column].path]
-    timed = [cell for cell in named if YEAR.search(cell.text)] or named
+    timed = [cell for cell in named if YEAR_NUMBER.search(cell.text)] or named
     best = max(timed, key=lambda cell: (cell.column, cell.row), default=None)
     return (best.row, best.column) if best else (-1, column)

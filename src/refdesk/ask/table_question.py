@@ -31,7 +31,7 @@ from refdesk.answer import Retrieved
 from refdesk.ask.plans import TableViews
 from refdesk.ask.sentences import asking_part
 from refdesk.ask.table_view import CODE, KINDS, OPERATIONS, SELECTIONS, AskedWords, CellPlan, Selection, View
-from refdesk.ask.wording import KEPT
+from refdesk.ask.wording import AUXILIARIES, DOING, KEPT, PERCENT, POSSESSIVE, YEAR_NUMBER
 from refdesk.document_names import short_names
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, period_from, period_spans, read_period, spoken_periods
@@ -48,7 +48,6 @@ _AFTER = re.compile(rf"(?<=[\w)]),? and (?={_ASKING}).*$", re.IGNORECASE)
 # "as reported in the annual report", "according to the notes", "(in millions)": where it stands and how it is written.
 _SOURCE = re.compile(r",? (?:as (?:\w{1,20}ed|shown|given|seen) (?:in|on|by)|according to)\b.*$", re.IGNORECASE)
 _WRITTEN = re.compile(r" ?\((?:in|as) [^()]*\)", re.IGNORECASE)
-_PERCENT = re.compile(r"%|\bper ?cent", re.IGNORECASE)
 _CHANGE = re.compile(r"(?=\b(?:change|growth|increase|decrease)\b)", re.IGNORECASE)
 QUARTER = re.compile(r"\bquarter(?:ly)?\b", re.IGNORECASE)
 _SHORT = re.compile(r"\b[A-Z](?:&?[A-Z]){1,5}\b")
@@ -78,7 +77,7 @@ def asking_clause(text: str) -> str:
     is_two = re.search(_ASKING, text[: text.lower().rfind(" and ")], re.IGNORECASE)
     clause = _BEFORE.sub("", _AFTER.sub("", text) if is_two else text)
     plain = _WRITTEN.sub("", _SOURCE.sub("", clause))
-    if plain != clause and _PERCENT.search(clause) and not _PERCENT.search(plain):  # "change (in per cent)"
+    if plain != clause and PERCENT.search(clause) and not PERCENT.search(plain):  # "change (in per cent)"
         plain = _CHANGE.sub("percentage ", plain, count=1)
     return plain
 
@@ -200,16 +199,14 @@ LEAST_LIKELY = 0.2  # chance from which on a row may be meant
 FEW = 4  # tables
 MEANT = 0.5  # chance from which on a name that no document says is taken for the name of a row
 SAID = 0.5  # share of a row's words that the question says, from which on it is called by its name
-WHOLE = frozenset(("amount", "amounts", "total", "figure", "figures", "value", "values", "level", "levels"))
+WHOLE = frozenset(form for word in ("amount", "total", "figure", "value", "level") for form in (word, f"{word}s"))
 WHOLE_STEMS = frozenset(stem for word in WHOLE for stem in terms(word))
 LONGEST_NAME = 90  # letters of a row's name
 _NAME_WORD = re.compile(r"\w(?:[\w&]|[-'’](?=\w))*")
 _ASIDE = re.compile(r"\([^()]*\)")
-_POSSESSIVE = re.compile(r"['’]s?$")
-_TIME_NOUNS = frozenset(("period", "periods", "year", "years", "quarter", "quarters", "fiscal"))
-_BEING = frozenset(("is", "are", "was", "were", "be", "been", "being"))
-_INSIDE = frozenset(("of", "and", "from", "for", "on", "in", "by", "to", "per", "before", "after", "at", "the", "used"))
+_TIME_NOUNS = frozenset(("period", "year", "quarter", "fiscal"))
 _PREPOSITIONS = frozenset(("of", "from", "for", "on", "in", "by", "to", "at"))
+_INSIDE = _PREPOSITIONS | {"and", "per", "before", "after", "the", "used"}
 
 
 @lru_cache(maxsize=KEPT)
@@ -239,7 +236,7 @@ def without_names(text: str, names: Set[str]) -> str:
     """
 
     def is_name(word: str) -> bool:
-        own = terms(_POSSESSIVE.sub("", word))
+        own = terms(POSSESSIVE.sub("", word))
         return bool(own) and word[:1].isupper() and all(stem in names for stem in own)
 
     found = [match.span() for match in _NAME_WORD.finditer(text) if match.start() and is_name(match.group())]
@@ -271,12 +268,12 @@ def things_asked(clause: str, known: Set[str]) -> list[tuple[int, int]]:
     runs: list[list[tuple[int, int, str]]] = [[]]
     end, was_time, before = 0, False, ""
     for match in _NAME_WORD.finditer(clause):
-        word = _POSSESSIVE.sub("", match.group().lower())
+        word = POSSESSIVE.sub("", match.group().lower())
         is_time = any(start < match.end() and match.start() < stop for start, stop in times)
-        is_time = is_time or (was_time and word in _TIME_NOUNS)  # "the FY2022 period"
+        is_time = is_time or (was_time and word.removesuffix("s") in _TIME_NOUNS)  # "the FY2022 period"
         is_known = bool(own := terms(word)) and all(stem in known for stem in own)
         is_small = word not in _INSIDE and (word in QUERY_STOP_WORDS or word in STOP_WORDS)
-        is_done = before in _BEING and word.endswith("ed")  # "was reported", "were disclosed by"
+        is_done = before in AUXILIARIES - DOING and word.endswith("ed")  # "was reported", "were disclosed by"
         is_border = is_time or is_known or is_small or is_done or (word in VERBS and not runs[-1])
         if is_border or clause[end : match.start()].strip(" ,-–—&"):
             runs.append([])
@@ -438,9 +435,6 @@ OPERATION = {name: number for number, name in enumerate(OPERATIONS)}
 SELECTION = {name: number for number, name in enumerate(SELECTIONS)}
 KIND = {name: number for number, name in enumerate(KINDS)}
 COMPARING = frozenset(("max", "min", "more", "less", "least", "most", "same"))
-_YEAR = re.compile(r"(?:19|20)\d\d")
-_NUMBER = re.compile(r"\d")
-_SHOWN_WORD = re.compile(r"\w+")
 WIDTH = 30
 # The features of a plan by their places; `none` has the best of those before COLUMN_SAID.
 (
@@ -464,8 +458,8 @@ def word_slots(question: AskedWords, vocabulary: Container[str]) -> NDArray[np.i
     """One to three words in a row, hashed; words of the table and numbers stand for themselves only as such."""
     said = ["^"]
     for word, stem in zip(question.words, question.stems, strict=True):
-        if _NUMBER.match(word):
-            said.append("#year" if _YEAR.fullmatch(word) else "#")
+        if word[0].isdecimal():
+            said.append("#year" if YEAR_NUMBER.fullmatch(word) else "#")
         else:
             said.append("_" if stem in vocabulary and word not in QUERY_STOP_WORDS else word)
     said.append("$")
@@ -545,7 +539,7 @@ def _of_rows(view: View, selections: tuple[Selection, ...], words: int) -> list[
 
 def _of_texts(texts: Sequence[str], lowered: str, own_words: set[str]) -> tuple[float, float, float]:
     shown = " ".join(texts).lower()
-    shown_words = _SHOWN_WORD.findall(shown)
+    shown_words = re.findall(r"\w+", shown)
     repeated = sum(word in own_words for word in shown_words) / max(1, len(shown_words))
     return float(len(shown) > 2 and shown in lowered), repeated, min(len(shown), 80) / 80
 
@@ -558,7 +552,7 @@ def _alike(view: View, selections: Sequence[Selection]) -> float:
 
 def _order(texts: Sequence[Sequence[str]], selections: Sequence[Selection]) -> float:
     """1 where the later year comes first, -1 where the earlier does."""
-    years = [_YEAR.search(texts[chosen.rows[0]][0]) for chosen in selections]
+    years = [YEAR_NUMBER.search(texts[chosen.rows[0]][0]) for chosen in selections]
     if years[0] is None or years[1] is None or years[0][0] == years[1][0]:
         return 0.0
     return 1.0 if years[0][0] > years[1][0] else -1.0

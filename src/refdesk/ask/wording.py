@@ -46,6 +46,9 @@ NUMBER_WORDS = {word: place for place, word in enumerate(_COUNTED[: _COUNTED.ind
 NUMBER_WORDS |= {
     word: 10 * tens for tens, word in enumerate(_COUNTED[len(NUMBER_WORDS) : _COUNTED.index("hundred")], 2)
 }
+YEAR_NUMBER = re.compile(r"(?:19|20)\d\d")
+PERCENT = re.compile(r"%|\bper ?cent", re.IGNORECASE)
+POSSESSIVE = re.compile(r"['’]s?$")
 NUMBER_TERMS = frozenset(terms(" ".join(_COUNTED)))
 _NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’-]+")
 
@@ -226,29 +229,25 @@ _POLITE = re.compile(
     r"|(?:i|we) (?:want|need|would like|'d like|wish) to know\s+|what do (?:the|my|our) documents say about\s+)?"
 )
 _LAST_POLITE = re.compile(r"(?<![\s,])[\s,]+(?:please|thanks|thank you|kindly)$")
-_CONTRACTED = (
-    (re.compile(r"\b(can)(?:no|')?t\b"), "can not"),
-    (re.compile(r"\bwon't\b"), "will not"),
-    (re.compile(r"\bshan't\b"), "shall not"),
-    (re.compile(r"n't\b"), " not"),
-    (re.compile(r"\b(what|who|where|when|how|that|there|it|he|she)'s\b"), r"\1 is"),
-    (re.compile(r"\b(what|who|where|when|how|they|we|you)'re\b"), r"\1 are"),
-    (re.compile(r"\b(what|who|where|when|how|they|we|you|i|it|he|she)'ll\b"), r"\1 will"),
-    (re.compile(r"\b(they|we|you|i)'ve\b"), r"\1 have"),
-)
+# Endings that a small word is contracted with: "what's", "they've". "Can't" is "can not", "won't" "will not".
+_ENDED = {"'s": "is", "'re": "are", "'ll": "will", "'ve": "have"}
+_STEMS = {"ca": "can", "wo": "will", "sha": "shall"}
 _TOKEN = re.compile(r"[$€£¥%°]|[^\W_]+(?:[.,:/'&+_-][^\W_]+)*|[+<>=≥≤*/]")
 _FILLERS = word_set("words", "cache: fillers")
 _PRESENT = frozenset(["is", "are", "am", "be", "do", "does", "s"])
 _PAST = frozenset(["was", "were", "did"])
 _PERFECT = frozenset(["has", "have", "been", "having"])
-_MAIN_VERBS = frozenset(["do", "does", "did", "have", "has", "had", "having", "be"])
+DOING = frozenset(["do", "does", "did"])
+AUXILIARIES = _PRESENT | _PAST | _PERFECT | {"had"}
+_MAIN_VERBS = DOING | _PERFECT - {"been"} | {"had", "be"}
 _FUTURE = frozenset(["will", "shall", "going"])
-_WH = frozenset(["who", "whom", "whose", "what", "which", "when", "where", "why", "how"])
+ARTICLES = frozenset(["the", "a", "an"])
+QUESTION_WORDS = frozenset(["who", "whom", "whose", "what", "which", "when", "where", "why", "how"])
 # Words so small that other lists drop them, and that turn a question into another one.
 _MEANT = word_set("words", "small and meant")
 _PERSONS = frozenset(["i", "we", "you", "he", "she", "they"])
 _PERIOD_LINK = frozenset(["in", "for", "during", "of", "on", "at"])
-_NUMERALS = {word: str(number) for word, number in NUMBER_WORDS.items()} | {"thousand": "1000"}
+_NUMERALS = {word: str(number) for word, number in NUMBER_WORDS.items()} | {"hundred": "100", "thousand": "1000"}
 _PERIOD = re.compile(r"(?:19|20)\d\d|q[1-4]|h[12]|fy\d*")
 _MONTHS = frozenset(map(str.lower, month_name[1:])) - {"may"}  # mostly a verb
 
@@ -295,8 +294,7 @@ def _settled(small: list[Placed]) -> tuple[Placed, ...]:
 
 def _tokens(question: str) -> list[str]:
     text = fold(question).strip().rstrip("?.! ")
-    for pattern, full in _CONTRACTED:
-        text = pattern.sub(full, text)
+    text = " ".join(map(_in_full, text.split()))
     text = _LAST_POLITE.sub("", _POLITE.sub("", text))
     text = re.sub(r"\bhow come\b", "why", text)
     text = re.sub(r"(?<=\w)'s\b|(?<=s)'(?=\s|$)", "", text)
@@ -309,6 +307,18 @@ def _tokens(question: str) -> list[str]:
     return _of_turned(tokens)
 
 
+def _in_full(word: str) -> str:
+    """`isn't` -> `is not`, `what's` -> `what is`; "the pump's" is no contraction."""
+    core = word.rstrip(",.;:!?")
+    if core in ("cannot", "cant"):
+        return "can not"
+    if core.endswith("n't"):
+        stem = core.removesuffix("n't")
+        return f"{_STEMS.get(stem, stem)} not"
+    first, mark, end = core.partition("'")
+    return f"{first} {_ENDED[mark + end]}" if mark + end in _ENDED and first in STOP_WORDS else word
+
+
 def _of_turned(tokens: list[str]) -> list[str]:
     """`price of the pump` -> `pump price`: what "of" joins is read like what stands side by side."""
     for place in range(len(tokens) - 1, 0, -1):
@@ -318,11 +328,9 @@ def _of_turned(tokens: list[str]) -> list[str]:
         while start > 0 and _is_noun(tokens[start - 1]):
             start -= 1
         end = place + 1
-        while end < len(tokens) and (
-            _is_noun(tokens[end]) or tokens[end] in ("the", "a", "an") or _is_figure(tokens[end])
-        ):
+        while end < len(tokens) and (_is_noun(tokens[end]) or tokens[end] in ARTICLES or _is_figure(tokens[end])):
             end += 1
-        owner = [token for token in tokens[place + 1 : end] if token not in ("the", "a", "an")]
+        owner = [token for token in tokens[place + 1 : end] if token not in ARTICLES]
         is_amount = bool(owner) and not any(letter.isalpha() for letter in owner[0])  # "a deposit of $100"
         if owner and not is_amount and not _is_period(owner[0]):
             tokens = [*tokens[:start], *owner, *tokens[start:place], *tokens[end:]]
@@ -330,13 +338,15 @@ def _of_turned(tokens: list[str]) -> list[str]:
 
 
 def _is_noun(token: str) -> bool:
-    return token[0].isalpha() and not (token in _MEANT or token in _FILLERS or token in _WH or _tense_of(token))
+    return token[0].isalpha() and not (
+        token in _MEANT or token in _FILLERS or token in QUESTION_WORDS or _tense_of(token)
+    )
 
 
 def _asked(tokens: list[str]) -> tuple[str, list[str]]:
     """The question word with what belongs to it, and the other tokens."""
     for place, token in enumerate(tokens):
-        if token in _WH:
+        if token in QUESTION_WORDS:
             if token == "how" and tokens[place + 1 : place + 2] and _belongs_to_how(tokens[place + 1]):
                 return f"how {tokens[place + 1]}", tokens[:place] + tokens[place + 2 :]
             named = {"which": "what", "whom": "who"}.get(token, token)
@@ -375,7 +385,11 @@ def _singular(word: str) -> str:
         return word[:-3] + "y"
     if len(word) > 4 and word.endswith(("ches", "shes", "sses", "xes")):
         return word[:-2]
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+    return word[:-1] if len(word) > 3 and is_plural(word) else word
+
+
+def is_plural(words: str) -> bool:
+    return words.endswith("s") and not words.endswith(("ss", "us", "is"))
 
 
 # --- what does a question want: the steps of something, several things, yes or no, what something is, or one thing? ---
@@ -473,7 +487,7 @@ def _blank(token: str) -> str:
 def has_question_word(question: str) -> bool:
     """`And what was the total?`, but not "What about May?", which says nothing of what is asked."""
     found = [token for token in _tokens(question) if token not in _PERIOD_LINK]
-    return not _WH.isdisjoint(found) and found[1:2] != ["about"]
+    return not QUESTION_WORDS.isdisjoint(found) and found[1:2] != ["about"]
 
 
 def asks_yes_or_no(question: str) -> bool:
