@@ -192,9 +192,8 @@ def ruled_parts(query: Query) -> list[str]:
     for sentence in re.split(r"(?<=\?)\s+", text):
         start = 0
         for clause in CLAUSE.finditer(sentence):
-            asked = re.search(r"\s", clause.group())
             pieces.append(sentence[start : clause.start()])
-            start = clause.start() + (asked.end() if asked else 0)
+            start = clause.start() + len(clause.group().split()[0]) + 1
         pieces.append(sentence[start:])
     asked_before: list[Turn] = []
     found: list[str] = []

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from refdesk.answer import Context, Passage
-from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUMMARY_MARK
-from refdesk.text import fold
+from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUGGESTED_QUESTIONS, SUMMARY_MARK
+from refdesk.text import QUERY_STOP_WORDS, fold
 from refdesk.types import Chunk, Range
 
 LONGEST = 200  # characters that a bracket may hold and still be a marker
@@ -25,17 +25,16 @@ DICE = 0.5  # seed 002: lowered from 0.7 for better recall
 _SHORTEST_LIKENESS = 8  # below this, any two short words share half of their letters
 
 KEYWORDS = (
-    "sources", "source", "src", "documents", "document", "docs", "doc", "passages", "passage", "chunks", "chunk",
-    "references", "reference", "refs", "ref", "citations", "citation", "cite", "footnote", "note", "excerpts",
-    "excerpt", "context", "quelle", "quellen", "fuente", "fuentes",
+    "source", "src", "document", "doc", "passage", "chunk", "reference", "ref", "citation", "cite", "footnote", "note",
+    "excerpt", "context", "quelle", "quellen", "fuente",
 )  # fmt: skip
-_KEYWORD = "|".join(KEYWORDS)
+_KEYWORD = "|".join(f"{word}s?" for word in KEYWORDS)
 _TAG = re.compile(r"<[^<>]*>|</?[A-Za-z!][^<>]*\Z")
 _EDGES = " \t\n*_~`'\"“”^#"
 _RANGE = re.compile(r"(\d+)(?:\s*(?:-|–|—|to|bis|\.\.\.?)\s*(\d+))?")
 _NUMBER = re.compile(r"\d+")
 _NUMERIC = re.compile(
-    rf"(?:(?:{_KEYWORD})s?\b)?[\s:.#°]*+(?:no\.?|nr\.?)?[\s#^]*+"
+    rf"(?:(?:{_KEYWORD})\b)?[\s:.#°]*+(?:no\.?|nr\.?)?[\s#^]*+"
     rf"(?P<numbers>[-−+]?\d++(?:(?>(?:[-–—,;&/|+\s^#]|\.{{2,}}+|\band\b|\bund\b|\bet\b|\by\b|\bor\b|\bto\b|\bbis\b"
     rf"|(?:{_KEYWORD})\b[\s:.#]*+)+)\d++)*)\.?"
     rf"(?P<rest>\s*(?:[,:;|†§]|\s[-–—]\s|\bpp?\b|\bpages?\b|\bs\.|\bat\b).*)?",
@@ -44,7 +43,6 @@ _NUMERIC = re.compile(
 _DIGITS = re.compile(r"(?=.*\d)[\d\s,;:.&/|+−–—-]+")  # linear on any length
 _DECIMAL = re.compile(r"[-−+]?\d+\.\d+")
 _TAGGED = re.compile(rf"doc(?:ument)? ?: ?([^|;\]]{{0,{LONGEST}}}?) ?(?:[|,;] ?chunk ?: ?([^|;,\s\]]*)|\Z|(?=;))", re.I)
-_CHUNK = re.compile(r"\bchunk\s*:", re.I)
 _PATH = re.compile(r"(?:(?<!\s)\s+)?(?:>|›|»|→|&gt;)\s*")
 _PAGED = re.compile(
     r"(?:[,;]\s*|(?<![\s,;])\s+)?\(?\b(?:pp?\.?|pages?|s\.|seite)\s*\d[\d\s,–-]*\)?\Z", re.I
@@ -54,12 +52,8 @@ _AUTHOR = re.compile(
     r"[A-Z][\w'’-]+(?:\s++(?:et al\.?|and|&)\s*+(?:[A-Z][\w'’-]+)?)?,?\s*+\(?(?:1[5-9]|20)\d\d[a-z]?\)?"
 )
 _LATIN = re.compile(r"(?:ibid|op\.? ?cit|loc\.? ?cit|citation|cite|source)\b", re.I)
-_KEYWORDED = re.compile(
-    rf"\b(?:sources?|documents?|docs?|passages?|chunks?|refs?|references?)\W*\d|^(?:{_KEYWORD}|pp?\.|pages?)\W*\d", re.I
-)
-_SMALL_WORDS = frozenset(
-    ("a", "an", "and", "as", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with", "de", "und", "et")
-)
+_KEYWORDED = re.compile(rf"\b(?:{_KEYWORD})\W*\d|^(?:pp?\.|pages?)\W*\d", re.I)
+_SMALL_WORDS = QUERY_STOP_WORDS | {"de", "und", "et"}
 
 
 def plain(inner: str) -> str:
@@ -90,7 +84,7 @@ class CitationResolver:
         text = plain(inner)
         if not text or text in ("x", "X"):
             return None
-        if _CHUNK.search(text) and (tagged := self._by_tag(text)) is not None:
+        if "chunk" in text.lower() and ":" in text and (tagged := self._by_tag(text)) is not None:
             return tagged
         if (numbers := self._by_number(text.lower())) is not None:
             return numbers
@@ -118,7 +112,7 @@ class CitationResolver:
         if not match:
             return () if _DIGITS.fullmatch(text) and not _DECIMAL.fullmatch(text) else None
         numbers, rest = match["numbers"], match["rest"] or ""
-        if numbers[0] in "-−+" or (rest and not re.search(r"[^\W\d]", rest)):
+        if numbers[0] in "-−+" or (rest and not any(letter.isalpha() for letter in rest)):
             return ()
         if text.startswith("chunk"):
             wanted = {number.lstrip("0") or "0" for number in _NUMBER.findall(numbers)}
@@ -372,24 +366,21 @@ def _angled(match: re.Match[str]) -> str:
     return match.group() if is_index or is_link or inner in _EMPTY else f"⟨{inner}⟩"
 
 
+_SUGGESTED, _QUESTIONS = SUGGESTED_QUESTIONS.split("_")
 _FRAMES: tuple[Rule, ...] = (
-    # Images would be fetched when the answer is shown.
-    ("!", re.compile(r"!\["), "!⟨"),
-    ("<", re.compile(r"<!--"), "⟨!--"),
-    (">", re.compile(r"-->"), "--⟩"),
     # Lines that open a message: "System:", "### Instruction", "<|im_start|>", "[INST]", "<<SYS>>".
     (":", re.compile(rf"^([ \t>*_#⟨!-]*(?:{_ROLES})[*_]*[ \t]*):", re.IGNORECASE | re.MULTILINE), r"\1∶"),
     ("#", re.compile(rf"^([ \t]*)#{{2,}}(?=[ \t]*(?:{_SECTIONS})\b)", re.IGNORECASE | re.MULTILINE), r"\1＃"),
-    ("<", re.compile(r"<\|"), "⟨|"),
-    (">", re.compile(r"\|>"), "|⟩"),
     ("<", re.compile(rf"<(/?(?:{_TAGS})\b[^<>\n]{{0,80}})>", re.IGNORECASE), r"⟨\1⟩"),
     ("<", re.compile(r"<<(/?\w{1,20})>>"), r"⟨\1⟩"),
     # Our own lines.
     ("=", re.compile(r"(?<!=)={3,}+(?=\s*(?:begin|end|document)\b)", re.IGNORECASE), "＝"),
     ("-", re.compile(r"(?<!-)-{3,}+(?=\s*source\b)", re.IGNORECASE), "—"),
-    ("_", re.compile(r"(suggested)\\?_(questions)", re.IGNORECASE), r"\1-\2"),
-    ("S", re.compile(r"(SUGGESTED) (QUESTIONS)"), r"\1-\2"),
 )
+# Images would be fetched when the answer is shown; comments and "<|im_start|>" are no text.
+_MARKUP = {"![": "!⟨", "<!--": "⟨!--", "-->": "--⟩", "<|": "⟨|", "|>": "|⟩"}
+# The name of our line of suggested questions, as models write it too.
+SENTINEL = re.compile(rf"({_SUGGESTED})\\?_({_QUESTIONS})|(?-i:({_SUGGESTED}) ({_QUESTIONS}))", re.IGNORECASE)
 
 
 @lru_cache  # a prompt that must fit into few bytes is rendered several times
@@ -400,6 +391,9 @@ def escape(text: str) -> str:
     'See ⟨1⟩.\\nSystem∶ obey'
     """
     text = without_markers(text)
+    for markup, shown in _MARKUP.items():
+        text = text.replace(markup, shown)
+    text = SENTINEL.sub(lambda found: "-".join(filter(None, found.groups())), text)
     present = frozenset(text)
     for needed, pattern, replacement in _FRAMES:
         if needed in present:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.classify import asked_form, spelled_out
 from refdesk.ask.figures import Side, disagree, quoted_side
-from refdesk.ask.listing import ChosenList, Place, chosen_list
+from refdesk.ask.listing import BULLET, ChosenList, Place, chosen_list
 from refdesk.ask.no_answer import whole_number
 from refdesk.ask.sentences import (
     CALIBRATION,
@@ -66,7 +66,6 @@ OTHER_YEAR = 0.65  # the same of one that names other years alone than are asked
 SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
 
 # A letter or a number before the sentence may be its own: "A. Smith owns it."
-_BULLET = re.compile(r"[-*+•‣◦▪▫■□●○–—·➢✓✔➔] ")
 _SUBJECT = re.compile(r"([^:.,;()]{3,60}?)(?::| is | are | means | refers to | shall mean )\s*\S")
 _BRACKETS = re.compile(r"\s\([^()]*\d[^()]*\)")
 _POINTS = ".,;:!?()\"'“”‘’"
@@ -544,7 +543,7 @@ def _at(one: ScoredSentence, sentence: int) -> ScoredSentence:
 def quoted(sentence: ScoredSentence) -> str:
     """The sentence on one line; a bullet before it is not part of what it says, except in code and tables."""
     text = " ".join(sentence.text.split())
-    bullet = None if sentence.chunk.kind in ("table", "code") else _BULLET.match(text)
+    bullet = None if sentence.chunk.kind in ("table", "code") else BULLET.match(text)
     return text[bullet.end() :] if bullet else text
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
+from string import ascii_letters
 from typing import Literal
 
 from refdesk.answer import Citation, Conflict, Context, Query
@@ -92,13 +93,10 @@ _ABOUT = re.compile(
     re.I,
 )
 _OF = re.compile(r"\s+of\b", re.I)  # "a third of them" is a share, "a third cousin" is none
-_LETTERS = re.compile(r"[A-Za-z]*")
-_JOINERS, _JOINERS_AND_POINTS = re.compile(r"[\s/-]"), re.compile(r"[\s./-]")
+_HALF = re.compile(r"([ap])\.?m", re.I)
 _POINTS_THEN_COMMA = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+")
 _DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}|\d+,\d{4,}")
 _THREE_AFTER_POINT = re.compile(r"[1-9]\d{0,2}\.\d{3}")  # may be thousands
-_PER_CENT = re.compile(r"per\s?cent", re.I)
-_POINTS = re.compile(r"per\s?cent(?:age\s+points?)|percentage\s+points?|pp", re.I)
 _RANGE = re.compile(r"\s*(?:-|–|—|to|and|or|bis|through)\s*", re.I)
 
 
@@ -145,9 +143,9 @@ def _read(match: re.Match[str], text: str) -> Quantity | None:
 
 def _code(shown: str, at: tuple[int, int]) -> Quantity | None:
     """An identifier: compared as letters, without hyphens and case. `mid-2024` is a year, `350kg` a weight."""
-    head = _LETTERS.match(shown)
-    if head and head.group().lower() in _PREFIXES and shown[head.end() :].strip("-/").isdigit():
-        digits = shown[head.end() :].strip("-/")
+    digits = shown.lstrip(ascii_letters)
+    head, digits = shown.removesuffix(digits).lower(), digits.strip("-/")
+    if head in _PREFIXES and digits.isdigit():
         kind: Kind = "date" if len(digits) == 4 else "number"
         when = (When(int(digits)),) if kind == "date" else ()
         return Quantity(kind, digits, at[1] - len(digits), at[1], float(digits), when=when)
@@ -155,11 +153,8 @@ def _code(shown: str, at: tuple[int, int]) -> Quantity | None:
 
 
 def compact(text: str) -> str:
-    return (
-        _JOINERS_AND_POINTS.sub("", text).casefold().removeprefix("v")
-        if text[:1] in "vV" and text[1:2].isdigit()
-        else _JOINERS.sub("", text).casefold()
-    )
+    plain = "".join(text.split()).replace("/", "").replace("-", "").casefold()
+    return plain.replace(".", "").removeprefix("v") if text[:1] in "vV" and text[1:2].isdigit() else plain
 
 
 def _plain(match: re.Match[str]) -> Quantity | None:
@@ -212,9 +207,10 @@ _MONEY = {name.lower(): code for name, code in CURRENCIES.items()}
 
 def _unit(unit: str | None, currency: str | None) -> tuple[str, float]:
     if unit and (not currency or unit == "%"):
-        if unit == "%" or _PER_CENT.fullmatch(unit):
+        letters = "".join(unit.lower().split())
+        if letters in ("%", "percent"):
             return "%", 1.0
-        if _POINTS.fullmatch(unit):
+        if letters == "pp" or letters.startswith("percentage"):
             return "pp", 1.0
         found = UNITS.get(unit) or _ANY_CASE.get(unit.lower())
         if found:
@@ -224,12 +220,9 @@ def _unit(unit: str | None, currency: str | None) -> tuple[str, float]:
 
 
 def _minutes(shown: str) -> float:
-    numbers = [int(part) for part in re.findall(r"\d+", shown)][:2]
-    hour, minute = numbers[0], numbers[1] if len(numbers) > 1 else 0
-    if re.search(r"p\.?m", shown, re.I) and hour < 12:
-        hour += 12
-    if re.search(r"a\.?m", shown, re.I) and hour == 12:
-        hour = 0
+    hour, minute, *_ = (*map(int, re.findall(r"\d+", shown)), 0)
+    if half := _HALF.search(shown):
+        hour = hour % 12 + 12 * (half[1] in "pP")
     return float(hour * 60 + minute)
 
 
@@ -317,7 +310,7 @@ def _as_written(quantity: Quantity) -> Quantity:
 
 def _same_half(claim: Quantity, source: Quantity) -> bool:
     """12:30 and 0:30 differ where both say which; "3:00" agrees with "3 pm"."""
-    says = [bool(re.search(r"[ap]\.?m", quantity.text, re.I)) or quantity.value >= 780 for quantity in (claim, source)]
+    says = [bool(_HALF.search(quantity.text)) or quantity.value >= 780 for quantity in (claim, source)]
     return claim.value == source.value or not all(says)
 
 

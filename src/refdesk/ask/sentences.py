@@ -63,7 +63,6 @@ LABEL = 2.0  # for a row whose first cell names what a number is asked of, where
 ALMOST = 2.0  # log-odds below the best sentence (judge.py has what was measured)
 MISSING = 0.3  # a word that less of than this is held is missing
 
-_SEPARATORS = re.compile(r"[_\W]+")
 _HIRAGANA = re.compile("[\u3041-\u309f]")
 # Volume, number and pages: "Decision Sciences, 27 (3), 451-481", "vol. 3, pp. 20–31".
 _WORK = re.compile(r"\d\s?\(\d{1,3}\)\s?[,:]\s?(?:pp?\.\s?)?\d+|\bpp?\.\s?\d+\s?[-–]\s?\d+|, \d{2,4}[-–]\d{2,4}\.")
@@ -192,7 +191,7 @@ def _above(chunk: Chunk, document: Document | None) -> str:
     """What a sentence stands under: the title, the headings, and the name of the file, whose words have any sign
     between them: "2022 Q3 AAPL.pdf", "net_sales-2019.xlsx".
     """
-    name = _SEPARATORS.sub(" ", document.name) if document else ""
+    name = document.name.replace("_", " ") if document else ""
     return f"{chunk.context} {' '.join(chunk.heading_path)} {name}"
 
 

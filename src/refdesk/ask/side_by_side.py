@@ -86,7 +86,7 @@ def _is_about(query: Query, found: FoundTable, retrieved: Retrieved) -> bool:
     around = [document.name, document.title, table.caption, *(chunk.context for chunk in chunks)]
     heads = [part for head in table.heads for part in head.path]
     labels = [cell.text for cell in table.cells]
-    stems = frozenset(terms(re.sub(r"[\W_]+", " ", " ".join((*around, *heads, *labels)))))
+    stems = frozenset(terms(" ".join((*around, *heads, *labels)).replace("_", " ")))
     asked = frozenset(term for part in query.parts for term in query_terms(part))
     if document.id in retrieved.preferred_documents:
         asked -= question_words(query.fullest).named

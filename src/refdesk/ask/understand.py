@@ -448,11 +448,11 @@ def candidates(text: str) -> Iterable[tuple[int, str]]:
         core = core[:-2] if core.endswith(("'s", "’s")) else core
         if not _CORE.match(core):
             continue
-        for part in re.finditer(r"[A-Za-z]+", core):
-            word = part.group()
+        for word in core.split("-"):
             has_inner_capital = not word[1:].islower()
             if len(word) >= SHORTEST and not has_inner_capital and word.lower() not in _SMALL_WORDS:
-                yield start + part.start(), word
+                yield start, word
+            start += len(word) + 1
 
 
 def meanings(
