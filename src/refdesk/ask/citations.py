@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 
 from refdesk.answer import Context, Passage
@@ -209,10 +209,15 @@ def _once(passages: list[Passage]) -> list[Passage]:
     return list({passage.number: passage for passage in passages}.values())
 
 
+def f1(some: Set[str], others: Set[str]) -> float:
+    """Of two sets, what they share."""
+    return 2 * len(some & others) / max(1, len(some) + len(others))
+
+
 def dice(text: str, other: str) -> float:
     """Shared pairs of letters: `dice("night", "nacht")` is 0.25."""
     first, second = {text[i : i + 2] for i in range(len(text) - 1)}, {other[i : i + 2] for i in range(len(other) - 1)}
-    return 2 * len(first & second) / (len(first) + len(second)) if first and second else 0.0
+    return f1(first, second)
 
 
 def _reads_as_citation(text: str, words: list[str]) -> bool:

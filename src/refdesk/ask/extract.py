@@ -27,19 +27,7 @@ from refdesk.ask.sentences import (
     sentence_text,
 )
 from refdesk.ask.support import is_negated
-from refdesk.ask.wording import (
-    CELLS,
-    NUMBER,
-    SEVERAL,
-    asks_yes_or_no,
-    chances,
-    meaning,
-    names_several,
-    read,
-    said,
-    table_header,
-    wanted,
-)
+from refdesk.ask.wording import (CELLS, MEANT, NUMBER, SEVERAL, asks_yes_or_no, chances, meaning, names_several, read, said, table_header, wanted)
 from refdesk.document_names import is_called_after
 from refdesk.key_sentences import ENDS
 from refdesk.periods import period_of
@@ -556,9 +544,8 @@ YES, NO = "Yes.", "No."
 MOST_BEHIND = 2  # words that say something behind those of the question
 
 _CLAUSE = re.compile(r"[,;:()–—]|\.\s")
-_MEANT = word_set("words", "small and meant")  # negation, quantifiers, conditions, modals, directions
 
-_MEANT_TERMS = frozenset(terms(" ".join(_MEANT)))
+_MEANT_TERMS = frozenset(terms(" ".join(MEANT)))
 
 
 def yes_or_no(question: str, sentences: Sequence[str]) -> str:
@@ -578,7 +565,7 @@ def _says(question: str, clause: str) -> str:
     at = next((place for place in range(len(held)) if held[place : place + len(content)] == content), None)
     if at != 0 or len(held) - len(content) > MOST_BEHIND:
         return ""
-    limits = {word for word in words(clause) if word in _MEANT} - set(words(question))
+    limits = {word for word in words(clause) if word in MEANT} - set(words(question))
     negated = is_negated(clause)
     if negated:
         limits = {word for word in limits if not is_negated(word)}

@@ -186,13 +186,16 @@ def _plain(match: re.Match[str]) -> Quantity | None:
 def _value(number: str) -> tuple[float, float, list[float]]:
     """The number, the worth of its last digit, and other readings of its separators."""
     if _POINTS_THEN_COMMA.fullmatch(number):  # 1.234,56
-        return float(number.replace(".", "").replace(",", ".")), 10.0 ** -len(number.rpartition(",")[2]), []
+        return _of_last_digit(number.replace(".", "").replace(",", "."))
     if _DECIMAL_COMMA.fullmatch(number):  # 4,2
-        return float(number.replace(",", ".")), 10.0 ** -len(number.rpartition(",")[2]), []
+        return _of_last_digit(number.replace(",", "."))
     bare = number.replace(",", "").replace("·", ".")
-    decimals = len(bare.partition(".")[2])
     others = [float(bare.replace(".", ""))] if _THREE_AFTER_POINT.fullmatch(number) else []
-    return float(bare), 10.0**-decimals, others
+    return _of_last_digit(bare, others)
+
+
+def _of_last_digit(bare: str, others: Sequence[float] = ()) -> tuple[float, float, list[float]]:
+    return float(bare), 10.0 ** -len(bare.partition(".")[2]), [*others]
 
 
 def _scale(word: str | None) -> float:

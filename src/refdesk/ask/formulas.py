@@ -63,6 +63,7 @@ from refdesk.settings import Settings
 from refdesk.tables import shown_value
 from refdesk.text import terms
 from refdesk.types import Scope
+from refdesk.ask.table_view import compared
 
 
 def change_in(
@@ -110,7 +111,7 @@ def growth_in(
 
 def _reported(now: ItemCell, then: ItemCell) -> str:
     """The growth that the row itself gives: it was computed from amounts that are not rounded."""
-    growth = 100 * (now.value - then.value) / then.value if then.value else 0.0
+    growth = compared(now.value, then.value).growth if then.value else 0.0
     given = [cell for cell in now.item.cells if cell.unit == "%" and abs((cell.number or 0.0) - growth) <= ROUNDED]
     nearest = min(given, key=lambda cell: abs((cell.number or 0.0) - growth), default=None)
     return nearest.text if nearest is not None else ""

@@ -37,25 +37,14 @@ from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.figures import conflicts
 from refdesk.ask.followup import points_back
 from refdesk.ask.generate import failed_models
-from refdesk.ask.sentences import (
-    CALIBRATION,
-    COSINE,
-    COVERAGE,
-    FRAME_WEIGHT,
-    MISSING,
-    PROXIMITY,
-    SentenceTable,
-    answer_differently,
-    asking_part,
-    question_words,
-    tabulate,
-)
+from refdesk.ask.sentences import (CALIBRATION, COSINE, COVERAGE, FRAME_WEIGHT, MISSING, PROXIMITY, SHARED_LETTERS, SentenceTable, answer_differently, are_alike, asking_part, question_words, tabulate)
 from refdesk.ask.units import CURRENCIES
 from refdesk.ask.wording import SentenceWords, is_missing, meaning, read, said
 from refdesk.settings import Settings
 from refdesk.text import as_typed, query_terms, terms
 from refdesk.trace import Trace
 from refdesk.types import Document, Hit
+from refdesk.ask.retrieve import BM25_CEILING
 
 CONFIDENCE = CALIBRATION["confidence"]
 LOOKED_AT = 20  # hits that are judged
@@ -64,7 +53,6 @@ USUAL = 0.25  # evidence of a passage about something else, where there is none 
 LEXICAL = 0.3  # share of a passage's BM25 over its ceiling; plateau .2-.6
 ODDS = 2.0  # two of three questions put to a library have their answer in it; `found` was fitted at even odds
 FORM = 0.8  # chance that the caption of this number is meant; nothing has measured it
-CEILING = 2.2  # BM25 can give each term no more than k1 + 1 = 2.2 of its idf
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +111,7 @@ def probability(found: Mapping[str, float]) -> float:
 
 def features(query: Query, hits: Sequence[Hit], table: SentenceTable, idf: Mapping[str, float]) -> dict[str, float]:
     """What the probability is made of."""
-    ceiling = CEILING * max(sum(idf.get(term, 0.0) for term in query.terms), 1e-6)
+    ceiling = BM25_CEILING * max(sum(idf.get(term, 0.0) for term in query.terms), 1e-6)
     lexical = np.array([hit.lexical_score / ceiling for hit in hits], dtype=np.float32)
     evidence = COSINE * table.cosine + COVERAGE * table.coverage + PROXIMITY * table.proximity
     evidence = evidence + LEXICAL * lexical[table.chunk]
@@ -187,7 +175,6 @@ def logistic(value: float) -> float:
 # Is the answer enough? What of the question it covers, where its sources disagree, what is missing.
 
 ENOUGH = 0.5  # share of the question's words that the quotes and their headings hold
-DOUBTFUL = 0.5
 MOST_TOPICS = 3
 
 
@@ -245,8 +232,7 @@ def _has(words: SentenceWords, word: str) -> bool:
     stem = (terms(word) or [word])[0]
     if stem in words.terms:
         return True
-    head = stem[: max(4, len(stem) - 2)]
-    return len(stem) >= 4 and any(term.startswith(head) for term in words.content)
+    return len(stem) >= SHARED_LETTERS and any(are_alike(stem, term) for term in words.content)
 
 
 def _left_open(query: Query, relevance: Relevance, words: SentenceWords) -> tuple[str, ...]:
@@ -264,7 +250,7 @@ def _left_open(query: Query, relevance: Relevance, words: SentenceWords) -> tupl
     absent = typed(
         query, [word for word in question.words if terms(word)[0] in question.named and not _has(words, word)]
     )
-    doubtful = relevance.missing_terms if relevance.probability < DOUBTFUL else ()
+    doubtful = relevance.missing_terms if relevance.probability < ENOUGH else ()
     covered = " ".join(sides).lower()
     found = dict.fromkeys((*absent, *doubtful))
     return (*sides, *(word for word in found if word.lower() not in covered))
@@ -348,7 +334,7 @@ def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, f
 def _standing(found: Mapping[str, float], score: float) -> str:
     if score >= HIGH:
         return "one passage clearly answers it and mentions every name in the question"
-    if found["share"] < 0.5:
+    if found["share"] < ENOUGH:
         return "other sentences answer it almost as well"
     return "the best passage is not clearly better than the others"
 
@@ -396,7 +382,7 @@ def _coverage_in_words(relevance: Relevance) -> str:
         return "the best passage does not mention every name and number in the question"
     if relevance.features.get("coverage", 0.0) >= 0.9:
         return "one passage contains all words of the question"
-    if relevance.features.get("coverage", 0.0) < 0.5:
+    if relevance.features.get("coverage", 0.0) < ENOUGH:
         return "no single passage contains most words of the question"
     return "one passage contains most words of the question"
 
@@ -447,7 +433,6 @@ def related(retrieved: Retrieved, citations: Sequence[Citation]) -> tuple[Source
     )
 
 
-SUGGESTED = 3
 LOW = 0.3  # the most that is claimed of a question that was not answered
 Doubt = Literal["missing", "near", ""]
 
@@ -510,7 +495,7 @@ def refuse(answer: Answer, plan: Plan, query: Query, retrieved: Retrieved, relev
 
 
 def _unanswered(relevance: Relevance, retrieved: Retrieved) -> Confidence:
-    missing = ", ".join(f"“{term}”" for term in relevance.missing_terms[:SUGGESTED])
+    missing = ", ".join(f"“{term}”" for term in relevance.missing_terms[:MOST_TOPICS])
     reason = f"no passage mentions {missing}" if missing else "no passage answers the question"
     unfound = reason if retrieved.considered else "there are no documents to search"
     return sure_of(min(relevance.probability, LOW), unfound)
@@ -558,7 +543,7 @@ def conclude(
         confidence=sure,
         sufficiency=enough,
         verification=settled.verification,
-        suggested_questions=not_planted(draft.suggested, context.passages)[:SUGGESTED],
+        suggested_questions=not_planted(draft.suggested, context.passages)[:MOST_TOPICS],
         strategy=plan.strategy,
         model=draft.model,
         usage=draft.usage + settled.usage,

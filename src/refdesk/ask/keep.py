@@ -73,14 +73,14 @@ def cache_namespace(
         settings.fingerprint,
         models,
         [(turn.role, turn.content) for turn in turns],
-        [hashlib.blake2b(image.data, digest_size=16).hexdigest() for image in question.images],
+        [_digest(image.data) for image in question.images],
         question.conversation_id if turns else "",  # its summary may hold more than these turns
     ]
     try:
         packed = orjson.dumps(parts)
     except orjson.JSONEncodeError:  # half of a surrogate pair in what was said
         packed = repr(parts).encode("utf-8", "backslashreplace")
-    return f"{generation}-{hashlib.blake2b(packed, digest_size=16).hexdigest()}"
+    return f"{generation}-{_digest(packed)}"
 
 
 def same_words(text: str) -> str:
@@ -104,6 +104,10 @@ def _scope(scope: Scope) -> list[Any]:
         sorted(set(scope.metadata)),
         None if scope.access is EVERYTHING else sorted(set(scope.access)),
     ]
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 logger = logging.getLogger("refdesk.ask")
@@ -297,7 +301,7 @@ class Keeper:
         turns = [(turn.role, turn.content) for turn in self.turns]
         names = (self._names, self._desk.reranker.name, self._desk.reader.name)
         key = repr((self._generation, asked, _scope(self._question.scope), plan, settings, names, turns))
-        return hashlib.blake2b(key.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
+        return _digest(key.encode("utf-8", "backslashreplace"))
 
     async def memory(self, budget_tokens: int) -> tuple[Turn, ...]:
         """What a model is given of the conversation: a summary of what is long ago, then the last exchanges."""

@@ -44,22 +44,41 @@ LEAST_NEAR = 0.45  # cosine of a name that may mean the same
 WHOLE = frozenset(terms("total amount amounts consolidated overall value"))  # say that it is the whole of something
 # What each thing weighs that tells the cell, in log-odds. Chosen on questions made from the statements of 40 filings
 # and on the numbers asked of them (docs/log.md); none of it is about what a row is called.
-WEIGHTS = {
-    "near": 13.0,  # how near the name is, as a cosine
-    "said": 2.0,  # share of the words that the row has
-    "unsaid": -0.3,  # each word of the row that is not said
-    "around": 1.0,  # share of the words that the sections and the caption have instead
-    "recurs": 0.5,  # logarithm of the tables that have the number
-    "shared": 3.5,  # share of the numbers of its table that other tables have
-    "large": 0.5,  # each power of ten
-    "percent": -3.0,
-    "negative": -1.0,
-    "fits": 1.3,  # it is of a time as long as the one that is asked for
-    "total": 0.8,  # the row says that it is a whole
-    "twin": -1.5,  # its table has several rows of that name, and the question says nothing of its section
-    "spread": -1.0,  # its row has several numbers of that time: parts of something
-    "own": 0.5,  # the report is of the time that is asked for
-}
+class Signs(NamedTuple):
+    """What tells the cell."""
+
+    near: float
+    said: float
+    unsaid: float
+    around: float
+    recurs: float
+    shared: float
+    large: float
+    percent: float
+    negative: float
+    fits: float
+    total: float
+    twin: float
+    spread: float
+    own: float
+
+
+WEIGHTS = Signs(
+    near=13.0,  # how near the name is, as a cosine
+    said=2.0,  # share of the words that the row has
+    unsaid=-0.3,  # each word of the row that is not said
+    around=1.0,  # share of the words that the sections and the caption have instead
+    recurs=0.5,  # logarithm of the tables that have the number
+    shared=3.5,  # share of the numbers of its table that other tables have
+    large=0.5,  # each power of ten
+    percent=-3.0,
+    negative=-1.0,
+    fits=1.3,  # it is of a time as long as the one that is asked for
+    total=0.8,  # the row says that it is a whole
+    twin=-1.5,  # its table has several rows of that name, and the question says nothing of its section
+    spread=-1.0,  # its row has several numbers of that time: parts of something
+    own=0.5,  # the report is of the time that is asked for
+)
 NOTHING = 16.5  # score of "none of them"
 MOST_EXTRA = 4
 OTHERWISE = 0.5  # what a row loses that is called by another name of the same line item than is asked for
@@ -256,29 +275,38 @@ class Report:
             if is_whole and not core <= item.stems | item.around:  # "net profit" is no gross profit
                 continue
             is_of_each = _RATE.search(f"{item.name} {item.section}") is not None
-            told = {
-                "near": cosine,
-                "said": len(core & item.stems) / len(core),
-                "unsaid": min(len(extra), MOST_EXTRA),
-                "around": len((core - item.stems) & item.around) / len(core),
-                "total": bool(item.stems & WHOLE),
-                "shared": self.shared[item.table.id],
-                "twin": self.twins[item.table.id, item.stems] > 1 and said.isdisjoint(terms(item.section)),
-                "own": bool(wanted.when.year and self.period.is_of(wanted.when)),
-            }
+            total, shared = bool(item.stems & WHOLE), self.shared[item.table.id]
+            twin = self.twins[item.table.id, item.stems] > 1 and said.isdisjoint(terms(item.section))
+            own = bool(wanted.when.year and self.period.is_of(wanted.when))
             cells = list(self._of_time(item, wanted))
             other = [is_of_other_length(period_from(cell.period), length, self.period) for cell in cells]
             times = Counter(cell.period for cell in cells if cell.unit != "%")
             for cell, is_other in zip(cells, other, strict=True):
                 if is_other and not all(other):
                     continue
-                every = told | self._told_by(cell, wanted) | {"spread": times[cell.period] > 1}
-                every["negative"] &= not item.is_spent
-                score = sum(WEIGHTS[name] * every[name] for name in WEIGHTS)
+                number, is_percent = abs(cell.number or 0.0), cell.unit == "%"
+                power = math.log10(max(10.0**SMALLEST, number * SCALES.get(cell.scale, 1.0)))
+                every = Signs(
+                    near=cosine,
+                    said=len(core & item.stems) / len(core),
+                    unsaid=min(len(extra), MOST_EXTRA),
+                    around=len((core - item.stems) & item.around) / len(core),
+                    recurs=math.log(self.recurs.get(number, 1)),
+                    shared=shared,
+                    large=USUAL if is_percent else power,
+                    percent=is_percent,
+                    negative=(cell.number or 0.0) < 0 and not item.is_spent,
+                    fits=self._fits(cell, wanted),
+                    total=total,
+                    twin=twin,
+                    spread=times[cell.period] > 1,
+                    own=own,
+                )
+                score = sum(weight * sign for weight, sign in zip(WEIGHTS, every, strict=True))
                 if is_of_each and not is_rate and _is_rate(cell):
                     score -= NO_RATE
                 if is_rate:
-                    score += WEIGHTS["large"] * (USUAL - every["large"]) - NO_RATE * (not _is_rate(cell))
+                    score += WEIGHTS.large * (USUAL - every.large) - NO_RATE * (not _is_rate(cell))
                 yield ItemCell(item, cell, self.document, score, asked_months=length if is_other else 0)
 
     def _vectors(self, vectors: Vectors) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -311,25 +339,18 @@ class Report:
             return when.length
         return 3 if wanted.of_quarter or when.quarter or (not when.year and self.period.quarter) else YEAR
 
-    def _told_by(self, cell: StoredCell, wanted: Wanted) -> dict[str, float]:
-        number, is_percent = abs(cell.number or 0.0), cell.unit == "%"
+    def _fits(self, cell: StoredCell, wanted: Wanted) -> int:
+        """Is it of a time as long as the one that is asked for? -1: it is not."""
         period, when = period_from(cell.period) if cell.period else TablePeriod(), wanted.when
         length = self._length(wanted)
         if when.year and not period.year:
-            fits = -1
-        elif wanted.at_end:
-            fits = bool(period.end and not period.months) - bool(period.months)
-        elif is_of_other_length(period, length, self.period):
-            fits = -1
-        else:  # a year's figure may be one of its last day
-            fits = int(period.length == length or (length == YEAR and bool(period.end) and not period.months))
-        return {
-            "recurs": math.log(self.recurs.get(number, 1)),
-            "large": USUAL if is_percent else math.log10(max(10.0**SMALLEST, number * SCALES.get(cell.scale, 1.0))),
-            "percent": is_percent,
-            "negative": (cell.number or 0.0) < 0,
-            "fits": fits,
-        }
+            return -1
+        if wanted.at_end:
+            return bool(period.end and not period.months) - bool(period.months)
+        if is_of_other_length(period, length, self.period):
+            return -1
+        # A year's figure may be one of its last day.
+        return int(period.length == length or (length == YEAR and bool(period.end) and not period.months))
 
 
 _RATE = re.compile(r"\bper [a-z]{3,}", re.IGNORECASE)  # "earnings per share", but no "per cent"

@@ -11,21 +11,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from refdesk.ask.table_view import (
-    NAMED,
-    AskedWords,
-    CellPlan,
-    GroupedView,
-    Matched,
-    Places,
-    Rows,
-    Selection,
-    View,
-    chosen_rows,
-    foremost,
-    named_groups,
-    said,
-)
+from refdesk.ask.table_view import (NAMED, AskedWords, CellPlan, GroupedView, Matched, Places, Rows, Selection, View, chosen_rows, compared, foremost, named_groups, said)
 from refdesk.ask.wording import NUMBER_WORDS, YEAR_NUMBER
 from refdesk.tables import Grid
 from refdesk.text import terms
@@ -402,9 +388,8 @@ class _Maker:
                 made += [("apart", abs(x - y), False), ("difference", x - y, False), ("difference", y - x, True)]
                 for above, below, backwards in ((x, y, False), (y, x, True)):
                     if below:
-                        growth = (above - below) / abs(below) * 100
-                        made += [("growth", growth, backwards), ("share", above / below * 100, backwards)]
-                        made.append(("ratio", above / below, backwards))
+                        told = compared(above, below)._asdict().items()
+                        made += [(name, number, backwards) for name, number in told]
                 both, quality = mask | self.masks[column], self.qualities[column]
                 cells = ((a, column), (b, column))
                 for name, number, backwards in made:

@@ -36,6 +36,7 @@ from refdesk.ask.wording import (
 from refdesk.key_sentences import ENDS
 from refdesk.text import ASSETS, QUERY_STOP_WORDS, terms, word_set, words
 from refdesk.types import UNIT, Chunk, Document, FoundSpan, Reading
+from refdesk.ask.citations import f1
 
 Floats = NDArray[np.float32]
 Placed = tuple[int, Chunk, float]  # (passage number, chunk, score of the passage)
@@ -212,12 +213,12 @@ def _credits(stems: Sequence[str], sentences: Iterable[SentenceWords]) -> dict[s
     every = frozenset().union(*[sentence.terms for sentence in sentences]) - STOP_TERMS
     for term in [term for term in every if term[:SHARED_LETTERS] in by_head]:
         for column, stem in by_head[term[:SHARED_LETTERS]]:
-            if term != stem and _are_alike(stem, term):
+            if term != stem and are_alike(stem, term):
                 found.setdefault(term, []).append((column, ALIKE_CREDIT))
     return found
 
 
-def _are_alike(stem: str, term: str) -> bool:
+def are_alike(stem: str, term: str) -> bool:
     """Do they begin alike? `intend` and `intent`, `justif` and `justifi`."""
     return term.startswith(stem[: max(SHARED_LETTERS, len(stem) - 2)]) and len(term) <= len(stem) + 4
 
@@ -425,7 +426,7 @@ def label_match(question: QuestionWords, row: SentenceWords) -> float:
     """
     first = read(row.text.partition(CELLS)[0], row.language)
     label = frozenset(term for term in first.content if term.isalpha())
-    return 2 * len(label & question.metric) / max(1, len(label) + len(question.metric))
+    return f1(label, question.metric)
 
 
 def _proximity(sentence: SentenceWords, stems: Sequence[str]) -> float:

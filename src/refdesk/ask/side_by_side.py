@@ -22,6 +22,7 @@ from refdesk.periods import period_from, read_period
 from refdesk.records import MOST_CELLS, StoredCell
 from refdesk.tables import Grid, grid_of, is_scale, shown_value, touches, without_marks
 from refdesk.text import query_terms, terms
+from refdesk.ask.table_view import compared
 
 NAMED = 0.5  # share of a label's words that a side of the comparison says
 MOST_COMPARED = 12  # attributes
@@ -240,7 +241,7 @@ def _share(cells: Sequence[StoredCell], names: Sequence[str]) -> str:
     are_times = any(map(read_period, names))
     if are_times or len(numbers) != 2 or len({(cell.unit, cell.scale) for cell in cells}) != 1 or min(numbers) <= 0.0:
         return ""
-    return f"; {names[0]} is {100 * numbers[0] / numbers[1]:.1f}% of {names[1]}"
+    return f"; {names[0]} is {compared(numbers[0], numbers[1]).share:.1f}% of {names[1]}"
 
 
 def _difference(cells: Sequence[StoredCell]) -> str:

@@ -54,7 +54,8 @@ _SHORT = re.compile(r"\b[A-Z](?:&?[A-Z]){1,5}\b")
 _WORD = re.compile(r"[^\W\d_]+|&")
 LONGEST_SHORT = 6  # words
 _THE = re.compile(r"\b(?:the|its|their) $", re.IGNORECASE)
-VERBS = word_set("words", "verbs")
+_VERBS = word_set("words", "verbs")
+VERBS = _VERBS | {f"{verb.removesuffix('e')}ed" for verb in _VERBS} | {f"{verb[:-1]}ied" for verb in _VERBS if verb[-1] == "y"}
 
 
 class AskedForm(NamedTuple):

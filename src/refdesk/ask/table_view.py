@@ -26,6 +26,18 @@ Rows = Sequence[int]  # numbers of rows, rising
 Places = Sequence[tuple[int, int]]  # row and column of cells
 Matched = dict[tuple[int, float], Rows]  # (words of the question, share of the cell's words that they are) -> rows
 
+class Compared(NamedTuple):
+    """What two numbers are to one another; growth and share in per cent."""
+
+    growth: float
+    share: float
+    ratio: float
+
+
+def compared(above: float, below: float) -> Compared:
+    return Compared((above - below) / abs(below) * 100, above / below * 100, above / below)
+
+
 MOSTLY = 0.6  # of the cells of a column are numbers: it is a column of numbers
 MOST_TIED = 3  # rows that are the highest together
 CODE = re.compile(r"\b\d+-[a-z]{1,2}\b", re.IGNORECASE)  # "10-Q", "8-K"

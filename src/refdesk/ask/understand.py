@@ -360,13 +360,15 @@ WEIGHTS_FILE = Path(__file__).parent.parent / "assets" / "spelling.json"
 SHORTEST = 3  # letters
 TWO_EDITS_FROM = 8  # letters; MEASUREMENTS: one edit below, two from here on
 LEAST_WORDS, LEAST_CHARACTERS = 0.5, 0.6  # shares that must survive; seed 001 step 3
+_SUREST = 50.0  # of a score, whose power is still a number
 _OFTEN = 50.0  # in a thousand chunks; more make a word no likelier: "create" does not make "creation" of "corelation"
 _VOWELS = frozenset("aeiouy")
-_KEYS_BESIDE = {
-    "q": "wa", "w": "qeas", "e": "wrsd", "r": "etdf", "t": "ryfg", "y": "tugh", "u": "yihj", "i": "uojk", "o": "ipkl",
-    "p": "ol", "a": "qwsz", "s": "awedxz", "d": "serfcx", "f": "drtgvc", "g": "ftyhbv", "h": "gyujnb", "j": "huikmn",
-    "k": "jiolm", "l": "kop", "z": "asx", "x": "zsdc", "c": "xdfv", "v": "cfgb", "b": "vghn", "n": "bhjm", "m": "njk",
-}  # fmt: skip
+# Where the keys are: the rows of a keyboard, each further to the right by a part of a key.
+_KEYS = {
+    letter: (row, column + shift)
+    for row, (letters, shift) in enumerate((("qwertyuiop", 0), ("asdfghjkl", 0.25), ("zxcvbnm", 0.75)))
+    for column, letter in enumerate(letters)
+}
 _TOKEN = re.compile(r"[^\s]+")
 _CORE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*\Z")
 _EDGES = "\"'“”‘’()[]{}<>.,;:!?…*"
@@ -481,9 +483,9 @@ def best(word: str, near: Mapping[str, tuple[float, float, bool]], *, is_name: b
     }
     if not scores:
         return ""
-    total = 1.0 + sum(math.exp(min(score, 50.0)) for score in scores.values())  # 1: the word itself
+    total = 1.0 + sum(math.exp(min(score, _SUREST)) for score in scores.values())  # 1: the word itself
     meant = min(scores, key=lambda score: (-scores[score], score))
-    return meant if math.exp(min(scores[meant], 50.0)) > 0.5 * total else ""
+    return meant if math.exp(min(scores[meant], _SUREST)) > 0.5 * total else ""
 
 
 def features(
@@ -555,8 +557,10 @@ def _beside(word: str, place: int) -> str:
 
 
 def _replacement(typed: str, meant: str) -> str:
-    if meant in _KEYS_BESIDE.get(typed, ""):
-        return "key_beside"
+    if typed in _KEYS and meant in _KEYS:
+        (row, place), (other_row, other_place) = _KEYS[typed], _KEYS[meant]
+        if typed != meant and abs(row - other_row) <= 1 and abs(place - other_place) <= 1:
+            return "key_beside"
     return "vowel" if typed in _VOWELS and meant in _VOWELS else "other_letter"
 
 

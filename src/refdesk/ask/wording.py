@@ -243,8 +243,8 @@ _MAIN_VERBS = DOING | _PERFECT - {"been"} | {"had", "be"}
 _FUTURE = frozenset(["will", "shall", "going"])
 ARTICLES = frozenset(["the", "a", "an"])
 QUESTION_WORDS = frozenset(["who", "whom", "whose", "what", "which", "when", "where", "why", "how"])
-# Words so small that other lists drop them, and that turn a question into another one.
-_MEANT = word_set("words", "small and meant")
+# Small words that turn a question into another one: negation, quantifiers, conditions, modals, directions.
+MEANT = (STOP_WORDS | word_set("words", "meant")) - AUXILIARIES - ARTICLES - QUESTION_WORDS - _FILLERS
 _PERSONS = frozenset(["i", "we", "you", "he", "she", "they"])
 _PERIOD_LINK = frozenset(["in", "for", "during", "of", "on", "at"])
 _NUMERALS = {word: str(number) for word, number in NUMBER_WORDS.items()} | {"hundred": "100", "thousand": "1000"}
@@ -272,7 +272,7 @@ def meaning(question: str) -> Meaning:
         if _is_figure(token) or _is_period(token):
             moves = _is_period(token) and (not before or before in _PERIOD_LINK or _is_period(before))
             figures.append((ANYWHERE if moves else len(content), _NUMERALS.get(token, token.replace(",", ""))))
-        elif token not in _MEANT:
+        elif token not in MEANT:
             content.append(_singular(token))
         elif not (token in _PERIOD_LINK and _is_period(following)):
             small.append((len(content), token))
@@ -339,7 +339,7 @@ def _of_turned(tokens: list[str]) -> list[str]:
 
 def _is_noun(token: str) -> bool:
     return token[0].isalpha() and not (
-        token in _MEANT or token in _FILLERS or token in QUESTION_WORDS or _tense_of(token)
+        token in MEANT or token in _FILLERS or token in QUESTION_WORDS or _tense_of(token)
     )
 
 
