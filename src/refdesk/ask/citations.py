@@ -40,8 +40,7 @@ _NUMERIC = re.compile(
     rf"(?P<rest>\s*(?:[,:;|†§]|\s[-–—]\s|\bpp?\b|\bpages?\b|\bs\.|\bat\b).*)?",
     re.DOTALL,
 )
-_DIGITS = re.compile(r"(?=.*\d)[\d\s,;:.&/|+−–—-]+")  # linear on any length
-_DECIMAL = re.compile(r"[-−+]?\d+\.\d+")
+_BETWEEN_NUMBERS = ",;:.&/|+−–—-"
 _TAGGED = re.compile(rf"doc(?:ument)? ?: ?([^|;\]]{{0,{LONGEST}}}?) ?(?:[|,;] ?chunk ?: ?([^|;,\s\]]*)|\Z|(?=;))", re.I)
 _PATH = re.compile(r"(?:(?<!\s)\s+)?(?:>|›|»|→|&gt;)\s*")
 _PAGED = re.compile(
@@ -51,7 +50,7 @@ _FILE = re.compile(r"\.(?:pdf|docx?|pptx?|xlsx?|csv|html?|md|txt|eml|epub|odt|rt
 _AUTHOR = re.compile(
     r"[A-Z][\w'’-]+(?:\s++(?:et al\.?|and|&)\s*+(?:[A-Z][\w'’-]+)?)?,?\s*+\(?(?:1[5-9]|20)\d\d[a-z]?\)?"
 )
-_LATIN = re.compile(r"(?:ibid|op\.? ?cit|loc\.? ?cit|citation|cite|source)\b", re.I)
+_REFERRING = frozenset(("ibid", "op", "opcit", "loc", "loccit", "citation", "cite", "source", "see"))
 _KEYWORDED = re.compile(rf"\b(?:{_KEYWORD})\W*\d|^(?:pp?\.|pages?)\W*\d", re.I)
 _SMALL_WORDS = QUERY_STOP_WORDS | {"de", "und", "et"}
 
@@ -98,19 +97,19 @@ class CitationResolver:
 
     def is_numeric(self, inner: str) -> bool:
         """Only numbers: what may also be an index, as in `rows[3]`."""
-        return bool(_DIGITS.fullmatch(plain(inner)))
+        return _is_digits(plain(inner))
 
     def looks_cited(self, inner: str) -> bool:
         """Would a reader take this for a citation, whoever owns it?"""
         text = plain(inner)
-        if _DIGITS.fullmatch(text):
+        if _is_digits(text):
             return True
         return len(text) <= LONGEST and bool(_NUMERIC.fullmatch(text.lower()) or _TAGGED.search(text))
 
     def _by_number(self, text: str) -> tuple[int, ...] | None:
         match = _NUMERIC.fullmatch(text)
         if not match:
-            return () if _DIGITS.fullmatch(text) and not _DECIMAL.fullmatch(text) else None
+            return () if _is_digits(text) and not _is_decimal(text) else None
         numbers, rest = match["numbers"], match["rest"] or ""
         if numbers[0] in "-−+" or (rest and not any(letter.isalpha() for letter in rest)):
             return ()
@@ -184,6 +183,15 @@ class CitationResolver:
         return any(f"{bracket}{text}" in passage.text for passage in self._passages.values() for bracket in "[(")
 
 
+def _is_digits(text: str) -> bool:
+    return any(map(str.isdecimal, text)) and all(c.isdecimal() or c.isspace() or c in _BETWEEN_NUMBERS for c in text)
+
+
+def _is_decimal(text: str) -> bool:
+    whole, point, fraction = text.lstrip("-−+").partition(".")
+    return bool(point) and whole.isdecimal() and fraction.isdecimal()
+
+
 def _titles(passage: Passage) -> list[str]:
     document = passage.document
     stem = _FILE.sub("", document.name.rsplit("/", 1)[-1])
@@ -226,8 +234,7 @@ def _reads_as_citation(text: str, words: list[str]) -> bool:
         _KEYWORDED.search(text)
         or _FILE.search(text)
         or _AUTHOR.fullmatch(text)
-        or _LATIN.match(text)
-        or text.lower().startswith("see ")
+        or words[0].lower().replace(".", "").rstrip(",:;") in _REFERRING
     ):
         return True
     large = [word for word in words if word.lower() not in _SMALL_WORDS]
@@ -338,7 +345,6 @@ _CLOSE = r"\\?\]|】|］|〕|⟧|&#0*93;|&#[xX]0*5[dD];|&rbrack;|&rsqb;"
 _BRACKET = re.compile(rf"(?:{_OPEN})((?:(?!{_OPEN}|{_CLOSE}).){{0,400}}?)(?:{_CLOSE})", re.DOTALL)
 _HAS_BRACKET = re.compile(_OPEN)
 _UNCLOSED = re.compile(rf"(?:{_OPEN})(?=\W{{0,200}}+(?:\d|(?:{_CITED})\b))", re.IGNORECASE)
-_NAME = re.compile(r"[A-Za-z_]\w?", re.ASCII)
 _TARGET = re.compile(r"\([^()\s]{1,500}\)")
 _ROUND = re.compile(rf"\((\s*(?:{_CITED})s?[\s:.#]*\d[^()\n]{{0,80}})\)", re.IGNORECASE)
 _EMPTY = frozenset(("", " ", "x", "X", "...", "…"))  # boxes to tick, and what was left out
@@ -365,7 +371,7 @@ def without_markers(text: str) -> str:
 
 def _angled(match: re.Match[str]) -> str:
     inner, text = match.group(1), match.string
-    is_name = _NAME.fullmatch(inner) is not None  # short: a longer one may be the title of a document
+    is_name = inner.isascii() and inner.isidentifier() and len(inner) <= 2  # short: a longer one may be the title of a document
     is_index = is_name and match.start() > 0 and (text[match.start() - 1].isalnum() or text[match.start() - 1] == "_")
     is_link = inner[:1].isalpha() and _TARGET.match(text, match.end()) is not None
     return match.group() if is_index or is_link or inner in _EMPTY else f"⟨{inner}⟩"

@@ -92,12 +92,9 @@ _ABOUT = re.compile(
     r"(?:about|around|roughly|approximately|approx\.?|nearly|almost|some|circa|ca\.?|close to|an? estimated|~|≈)\s*\Z",
     re.I,
 )
-_OF = re.compile(r"\s+of\b", re.I)  # "a third of them" is a share, "a third cousin" is none
+THOUSAND = 3  # digits that are set apart
 _HALF = re.compile(r"([ap])\.?m", re.I)
-_POINTS_THEN_COMMA = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+")
-_DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}|\d+,\d{4,}")
-_THREE_AFTER_POINT = re.compile(r"[1-9]\d{0,2}\.\d{3}")  # may be thousands
-_RANGE = re.compile(r"\s*(?:-|–|—|to|and|or|bis|through)\s*", re.I)
+_JOINING = frozenset(("-", "–", "—", "to", "and", "or", "bis", "through"))  # the ends of a range
 
 
 @lru_cache(maxsize=KEPT)  # the sentences of a passage are read again for every claim; one may have a hundred figures
@@ -134,7 +131,7 @@ def _read(match: re.Match[str], text: str) -> Quantity | None:
             *at,
             value * scale,
             step=0.02 * scale,
-            weak=shown[0] in "aA" and not _OF.match(text, match.end()),
+            weak=shown[0] in "aA" and text[match.end() :].split(maxsplit=1)[:1] != ["of"]  # "a third of them" is a share, "a third cousin" is none,
         )
     if match["ordinal"] is not None:
         return Quantity("ordinal", shown, *at, float(ORDINALS[shown.lower()]), weak=True)
@@ -185,13 +182,15 @@ def _plain(match: re.Match[str]) -> Quantity | None:
 
 def _value(number: str) -> tuple[float, float, list[float]]:
     """The number, the worth of its last digit, and other readings of its separators."""
-    if _POINTS_THEN_COMMA.fullmatch(number):  # 1.234,56
-        return _of_last_digit(number.replace(".", "").replace(",", "."))
-    if _DECIMAL_COMMA.fullmatch(number):  # 4,2
-        return _of_last_digit(number.replace(",", "."))
+    whole, comma, end = number.rpartition(",")
+    if comma and "." in whole:  # 1.234,56
+        return _of_last_digit(f"{whole.replace('.', '')}.{end}")
+    if comma and "," not in whole and "." not in end and len(end) != THOUSAND:  # 4,2
+        return _of_last_digit(f"{whole}.{end}")
     bare = number.replace(",", "").replace("·", ".")
-    others = [float(bare.replace(".", ""))] if _THREE_AFTER_POINT.fullmatch(number) else []
-    return _of_last_digit(bare, others)
+    whole, _, end = number.partition(".")
+    may_be_thousands = len(end) == THOUSAND and whole.isdecimal() and len(whole) <= THOUSAND and whole[0] != "0"
+    return _of_last_digit(bare, [float(bare.replace(".", ""))] if may_be_thousands else [])
 
 
 def _of_last_digit(bare: str, others: Sequence[float] = ()) -> tuple[float, float, list[float]]:
@@ -271,7 +270,7 @@ def _shared_units(found: list[Quantity], text: str) -> Iterator[Quantity]:
     for place, figure in enumerate(found):
         following = found[place + 1] if place + 1 < len(found) else figure
         numbers = figure.kind == following.kind == "number" and not figure.unit and bool(following.unit)
-        if numbers and _RANGE.fullmatch(text[figure.end : following.start]):
+        if numbers and text[figure.end : following.start].strip().lower() in _JOINING:
             bare = _FIRST_NUMBER.search(following.text)
             written = _value(bare.group())[0] if bare else following.bare  # "10 kg" or "ten kg"
             factor = following.value / written if written else 1.0

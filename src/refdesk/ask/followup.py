@@ -210,6 +210,7 @@ _ABOUT = re.compile(
     r"\s*+(?P<what>.*[^?.! \n]|.)[?.! ]*+$",
     re.IGNORECASE,
 )
+_PLACING = frozenset(("on", "in", "at", "with", "by", "from", "during", "after", "before"))
 _ASIDE = re.compile(r"(?:(?<!\s)\s+)?\([^()]*\)$")  # what an earlier question was completed with
 _MONTHS = "|".join(month_name[1:])
 _PERIOD = re.compile(rf"\b(?:Q[1-4](?:\s+(?:of\s+)?(?:19|20)\d\d)?|(?:FY\s?)?(?:19|20)\d\d|H[12]|{_MONTHS})\b")
@@ -467,7 +468,7 @@ def _swapped(question: str, before: str) -> str:
     new, old = _PERIOD.findall(asked), _PERIOD.findall(before)
     if len(new) == 1 and len(old) <= 1 and len(_content(asked)) <= len(new[0].split()):
         return before.replace(old[0], new[0]) if old else f"{before.rstrip(' ?.!')} in {new[0]}?"
-    if about is None or re.match(r"(?:on|in|at|with|by|from|during|after|before)\b", asked, re.IGNORECASE):
+    if about is None or words(asked)[:1] and words(asked)[0] in _PLACING:
         return ""
     named = [phrase for phrase in phrases(f"of {asked}") if phrase.is_name]
     names = [phrase for phrase in phrases(before) if phrase.is_name]

@@ -15,9 +15,10 @@ from functools import cache
 
 from refdesk.ask.wording import NUMBER_WORDS, PERCENT, YEAR_NUMBER
 from refdesk.periods import read_period, spoken_periods
-from refdesk.text import asset_lines, word_set
+from refdesk.text import (asset_lines, word_set, words)
 
 MOST_FIGURES = 12  # of a formula
+DECIMALS = 2  # where the question says nothing of them
 BEFORE_NAMES, BEFORE_DEFINED = frozenset(("the", "and", "where", "if")), frozenset(("is", "are", "being"))
 BEFORE_FIGURES, BEHIND_FIGURES = frozenset(("the", "its")), frozenset(("in", "for", "of", "at", "during", "the"))
 MOST_YEARS = 10  # of an average over years
@@ -47,7 +48,6 @@ _MOVES = re.compile(
     rf"\b(?:{'|'.join(sorted(word_set('words', 'rise') | word_set('words', 'fall')))})\b", re.IGNORECASE
 )
 _BY_HOW_MUCH = re.compile(r"\bby (?:what|how many|how much) (?:%|per ?cent\w*)", re.IGNORECASE)
-_PLACES = re.compile(r"\b(?P<count>one|two|three|four|\d) decimal", re.IGNORECASE)
 # "What share of Ortel's net sales came from winches?", "what percentage of revenue is due to services?"
 _PART = re.compile(
     r"\b(?:share|percentage|per ?cent|proportion|fraction|%) of (?P<whole>.{3,60}?) "
@@ -60,7 +60,6 @@ _OPERATION = re.compile(r"\b(?P<how>ratio of|sum of|difference between) (?P<both
 _BEGINS = re.compile(r"(?:^|\b(?:is|was|were|are|what|calculate|compute|give|me))\s*(?:the\s)?$", re.IGNORECASE)
 _OPERATIONS = {"ratio of": ("/", " to "), "sum of": ("+", " and "), "difference between": ("-", " and ")}
 _WHOSE = re.compile(r"^.*['’]s? |\b(?:in|for|during|of|at|by)(?: the)?\s*$")
-_WORD = re.compile(r"[\w&-]+")
 
 
 def asks_for_growth(question: str) -> bool:
@@ -78,7 +77,7 @@ def without_growth(question: str) -> str:
     """
     plain = _BY_HOW_MUCH.sub("", question)
     what = _MOVES.sub("", _GROWTH.sub("", plain))
-    return " ".join((re.sub(r"^\s*did\b", "What was", what) if plain != question else what).split())
+    return " ".join((f"What was {what.lstrip()[3:]}" if plain != question and what.lower().split()[:1] == ["did"] else what).split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,7 @@ class Formula:
     name: str
     root: Node
     is_percent: bool = False
-    decimals: int = 2
+    decimals: int = DECIMALS
     is_defined: bool = False  # by the question itself
     is_change: bool = False  # of one figure between two times
     reported: str = ""  # what the documents themselves say that it is
@@ -237,9 +236,10 @@ def _checked(
     roots: Sequence[tuple[str, Node | None]], question: str, *, is_defined: bool = False, is_percent: bool = False
 ) -> list[Formula]:
     """As far as they are formulas over several figures."""
-    places = _PLACES.search(question)
-    count = places["count"].lower() if places else "two"
-    decimals = NUMBER_WORDS.get(count) or int(count)
+    said = words(question)
+    at = next((at for at, word in enumerate(said[1:]) if word.startswith("decimal")), None)
+    count = NUMBER_WORDS.get(said[at], said[at]) if at is not None else DECIMALS
+    decimals = int(count) if str(count).isdecimal() else DECIMALS
     is_percent = is_percent or bool(PERCENT.search(question))
     return [
         Formula(name, root, is_percent and root.sign in ("/", "average"), decimals, is_defined)
@@ -388,7 +388,7 @@ def names_ratio(question: str) -> bool:
 
 def ratio_named(question: str) -> str:
     """The ratio that the question names, the longest name of those it holds."""
-    said = f" {' '.join(_WORD.findall(question.lower().replace('-', ' ')))} "
+    said = f" {' '.join(words(question.replace('-', ' ')))} "
     names = [name for name in _ratios() if f" {name} " in said or f" {name}s " in said]
     return max(names, key=len, default="")
 

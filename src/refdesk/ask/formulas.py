@@ -129,7 +129,6 @@ SUREST = below(HIGH)  # of several figures one may be another row's
 LEAST_NAMED = 0.3  # chance of a line item that a question's own formula names; of .3 to .5 six in ten were right
 DOUBTED = 0.2  # chance of a line item, from which on no row of another name is the figure
 OPERATION = "formula"
-_OF_FLOWS = re.compile(r"activities|cash flow", re.IGNORECASE)
 
 
 class LookedUp(NamedTuple):
@@ -340,7 +339,7 @@ def _is_outflow(found: TablePlan) -> bool:
     rows = {found.grid.grid.places[row] for row, _ in found.plan.cells} if not found.plan.turned else set()
     numbers = [cell.number for cell in table.cells if cell.row in rows and cell.number is not None]
     sections = " ".join(part for row, _ in found.plan.cells for part in found.grid.grid.rows[row]) if rows else ""
-    return bool(numbers) and max(numbers) < 0 and _OF_FLOWS.search(f"{table.caption} {sections}") is not None
+    return bool(numbers) and max(numbers) < 0 and any(flow in f"{table.caption} {sections}".lower() for flow in ("activities", "cash flow"))
 
 
 def _at(when: str) -> str:
@@ -472,7 +471,6 @@ _OF_CHANGE = re.compile(  # how it is told
     r"|\b(?:any )?(?:change|drop|rise|fall|increase|decrease|decline|growth) (?:in|of) (?:the )?",
     re.IGNORECASE,
 )
-_HAS_BECOME = re.compile(r"^how (?:has|have)\b", re.IGNORECASE)
 
 
 def changed_item(
@@ -530,7 +528,7 @@ def asks_to_compute(query: Query) -> bool:
 def asks_over_time(query: Query) -> bool:
     """Does it ask how a figure has become, and name no time?"""
     text = asking_part(query.fullest)
-    is_so = asks_for_figure(query) and _HAS_BECOME.search(asking_clause(text)) is not None
+    is_so = asks_for_figure(query) and asking_clause(text).lower().startswith(("how has ", "how have "))
     return is_so and not named_times(text)
 
 

@@ -32,7 +32,7 @@ from refdesk.ask.plan_choice import AT_END, NEARLY, SAME_DIGITS, FoundTable, Tab
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.table_answer import INSTEAD, SHOWN, SUREST_AMONG_MANY, TablesRead, asks_which, reading
 from refdesk.ask.table_question import QUARTER, asking_clause, core_name, document_words, plain_name, things_asked
-from refdesk.ask.table_view import AskedWords, CellPlan, Selection
+from refdesk.ask.table_view import (CODE, AskedWords, CellPlan, Selection)
 from refdesk.ask.units import SCALES
 from refdesk.library import LibraryReader
 from refdesk.periods import EXTENSION, TablePeriod, read_period, spoken_periods
@@ -79,7 +79,7 @@ def asked_by_name(
     known = frozenset(stem for report in reports for stem in document_words(report.document, text))
     clause = _without_place(asking_clause(text), reports, known)
     things = [clause[start:end] for start, end in things_asked(clause, known)]
-    things = [thing for thing in things if not _NO_THING.fullmatch(thing)]
+    things = [thing for thing in things if thing.lower() not in ("much", "many") and not CODE.fullmatch(thing)]
     when = when or read_period(text)
     at_end = bool(when.end and not when.months) or AT_END.search(text) is not None
     of_quarter = QUARTER.search(text) is not None and not when.end
@@ -89,7 +89,7 @@ def asked_by_name(
     strays = _strays(names, reports)
     names &= held
     absent = frozenset(stem for stem in stems - held if is_absent(stem))
-    counted = frozenset(stem for thing in things if _COUNTED.match(thing) for stem in terms(thing))
+    counted = frozenset(stem for thing in things if thing.lower().startswith("many ") for stem in terms(thing))
     called = frozenset(  # words that a row alone is called, or all of its words: "Gaming", "Data Center"
         stem
         for report in reports
@@ -163,9 +163,6 @@ def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> s
 
 _PLACED = re.compile(r" (?:in|on|from|within) (?:(?:the|its|their) )?$", re.IGNORECASE)
 _OWNER = re.compile(r"\b([A-Z][\w&.-]{0,40}(?: [A-Z][\w&.-]{0,40}){0,3})['’]s?\b")  # "Ortel's", "Ortel Works'"
-_HOW_MANY = re.compile(r"^how many\b ?(?P<what>[\w-]*)", re.IGNORECASE)
-_COUNTED = re.compile(r"many ", re.IGNORECASE)  # "how many warehouses" is no number of anything else
-_NO_THING = re.compile(r"(?:much|many)|\d+-?\w{1,2}", re.IGNORECASE)  # "how much", "10-Q"
 
 
 def _apart(things: Sequence[str]) -> list[str]:
@@ -329,7 +326,7 @@ def _doubted(
     is_money = (
         tables.best is not None
         and tables.best.plan.operation == "value"
-        and (_HOW_MANY.search(clause) or asks_for_growth(clause))
+        and (clause.lower().startswith("how many ") or asks_for_growth(clause))
         and reading(tables.best).unit not in ("", "%")
     )
     passed_over = tables.best is not None and (
@@ -361,8 +358,9 @@ def _words_around(plan: TablePlan) -> frozenset[str]:
 
 def _counts_others(plan: TablePlan, clause: str) -> bool:
     """Is it asked how many there are of something that neither the row nor its table speaks of?"""
-    match = _HOW_MANY.search(clause)
-    counted = terms(match["what"]) if match and not plan.plan.turned and plan.plan.operation == "value" else []
+    how, many, *what = (*clause.split()[:3], "", "")
+    is_count = (how.lower(), many.lower()) == ("how", "many")
+    counted = terms(what[0]) if is_count and not plan.plan.turned and plan.plan.operation == "value" else []
     return bool(counted) and _words_around(plan).isdisjoint(counted)
 
 

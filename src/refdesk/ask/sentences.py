@@ -64,7 +64,7 @@ LABEL = 2.0  # for a row whose first cell names what a number is asked of, where
 ALMOST = 2.0  # log-odds below the best sentence (judge.py has what was measured)
 MISSING = 0.3  # a word that less of than this is held is missing
 
-_HIRAGANA = re.compile("[\u3041-\u309f]")
+_HIRAGANA = ("\u3041", "\u309f")  # the first and the last
 # Volume, number and pages: "Decision Sciences, 27 (3), 451-481", "vol. 3, pp. 20–31".
 _WORK = re.compile(r"\d\s?\(\d{1,3}\)\s?[,:]\s?(?:pp?\.\s?)?\d+|\bpp?\.\s?\d+\s?[-–]\s?\d+|, \d{2,4}[-–]\d{2,4}\.")
 FEWEST_WORKS, WORK_LENGTH = 3, 250  # works, and characters of text for each of them
@@ -109,7 +109,7 @@ def question_words(text: str) -> QuestionWords:
     named |= sentence.numbers
     metric = sentence.content - named - _FRAME_TERMS
     asked = tuple(dict.fromkeys(content))
-    framing = frozenset(word for word in asked if word in FRAME or _HIRAGANA.search(word))
+    framing = frozenset(word for word in asked if word in FRAME or any(_HIRAGANA[0] <= letter <= _HIRAGANA[1] for letter in word))
     return QuestionWords(asked, sentence, named, metric, framing)
 
 

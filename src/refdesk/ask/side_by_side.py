@@ -21,7 +21,7 @@ from refdesk.library import LibraryReader
 from refdesk.periods import period_from, read_period
 from refdesk.records import MOST_CELLS, StoredCell
 from refdesk.tables import Grid, grid_of, is_scale, shown_value, touches, without_marks
-from refdesk.text import query_terms, terms
+from refdesk.text import (query_terms, terms, words)
 from refdesk.ask.table_view import compared
 
 NAMED = 0.5  # share of a label's words that a side of the comparison says
@@ -31,7 +31,6 @@ EXACT = 0.9
 MANY = 4  # tables
 OPERATION = "compare"
 _DECIMALS = re.compile(r"\.(\d+)")
-_ASKS_DIFFERENCE = re.compile(r"\bdifference (?:in|of|between)\b", re.IGNORECASE)
 # "How does its income compare to its sales?", "the ratio of": two amounts of one owner, the one as a part of the other.
 _ASKS_SHARE = re.compile(
     r"\b(?:share|ratio|proportion|percentage|per ?cent)\b|%|\bcompared? (?:to|with) (?:its|their)\b", re.IGNORECASE
@@ -196,7 +195,7 @@ def _told(
     library: LibraryReader,
 ) -> Answer:
     asks_share = _ASKS_SHARE.search(query.fullest) is not None
-    asks_difference = _ASKS_DIFFERENCE.search(query.fullest) is not None
+    asks_difference = "difference" in words(query.fullest)
     difference = _difference(sides.attributes[0][1]) if asks_difference and len(sides.attributes) == 1 else ""
     every = [cell for _, own in sides.attributes for cell in own]
     citations = cell_citations(sides.found, every, 1, chance, retrieved, library)

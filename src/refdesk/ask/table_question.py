@@ -53,7 +53,6 @@ QUARTER = re.compile(r"\bquarter(?:ly)?\b", re.IGNORECASE)
 _SHORT = re.compile(r"\b[A-Z](?:&?[A-Z]){1,5}\b")
 _WORD = re.compile(r"[^\W\d_]+|&")
 LONGEST_SHORT = 6  # words
-_THE = re.compile(r"\b(?:the|its|their) $", re.IGNORECASE)
 _VERBS = word_set("words", "verbs")
 VERBS = _VERBS | {f"{verb.removesuffix('e')}ed" for verb in _VERBS} | {f"{verb[:-1]}ied" for verb in _VERBS if verb[-1] == "y"}
 
@@ -173,7 +172,9 @@ def _with(text: str, head: str) -> str:
         return f"{text.rstrip(' ?')} in {head}?"
     start, end = min(span[0] for span in spans), max(span[1] for span in spans)
     code = CODE.match(text, len(text) - len(text[end:].lstrip()))  # "in the Q3 2022 10-Q" is "in Q3 2022"
-    return f"{_THE.sub('', text[:start])}{head}{text[code.end() if code else end :]}"
+    before, _, last = text[:start].rstrip().rpartition(" ")
+    kept = f"{before} " if last.lower() in ("the", "its", "their") else text[:start]
+    return f"{kept}{head}{text[code.end() if code else end :]}"
 
 
 def _head(table: StoredTable, columns: Iterable[int], length: int) -> str:

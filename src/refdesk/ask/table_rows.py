@@ -20,13 +20,15 @@ from refdesk.ask.figures import Quantity, figures
 from refdesk.ask.plan_choice import FoundTable, TablePlan, place_of, table_of
 from refdesk.ask.table_view import AskedWords, CellPlan, Places, Selection, View, head_text
 from refdesk.tables import shown_value
+from refdesk.text import words
+from refdesk.ask.wording import is_plural
+from itertools import takewhile
 
 MOST = 24  # rows that are told
 # Chance that these rows are what is asked for: of 14 questions to WikiTableQuestions' even tables that were answered so
 # seven were right to the word, and three more were those that are now left alone for what they deny or leave out.
 CHANCE = 0.55
 WORDS = 0.8  # words of three letters and more that the cells of a column have on average, which names the rows
-_NAME = re.compile(r"[^\W\d_]{3,}")
 _OR_EQUAL = re.compile(r"\b(?:at least|at most|up to|(?:no|not) (?:less|more|fewer) than)\b|[≥≤]|[<>]=", re.IGNORECASE)
 _LEAVES_OUT = re.compile(r"\b(?:no|not|never|without|besides|except|other)\b|n['’]t\b", re.IGNORECASE)
 
@@ -108,7 +110,7 @@ def _naming(view: View) -> list[int]:
     chosen: list[int] = []
     for column in range(view.width):
         texts = [view.texts[row][column] for row in range(view.count)]
-        if view.is_number[column] or sum(len(_NAME.findall(text)) for text in texts) < WORDS * max(1, len(texts)):
+        if view.is_number[column] or sum(len(word) > 2 and word.isalpha() for text in texts for word in words(text)) < WORDS * max(1, len(texts)):
             continue
         chosen.append(column)
         named = {tuple(view.texts[row][own] for own in chosen) for row in range(view.count)}
@@ -138,8 +140,7 @@ _RISING = re.compile(
     r"\b(?:ascending|increasing|rising|(?:low|small|cheap|few|earli|old|short|light)est|least)\b", re.IGNORECASE
 )
 _FALLING = re.compile(r"\b(?:descending|decreasing|falling|\w+est|most)\b", re.IGNORECASE)
-_ARTICLE = re.compile(r"\b(?:the|all)\s+", re.IGNORECASE)
-_END = re.compile(r"\s(?:from|in|with)\s")  # "by price in ascending order"
+_BEHIND = frozenset(("from", "in", "with"))  # "by price in ascending order"
 _FIRST = re.compile(r"\w+(?:-\w+)?")
 _AFTER = re.compile(r"\s+(?P<words>\w[\w'’-]*(?:\s+\w[\w'’-]*){0,2})")
 # "The top 3", "which two", "what are the 5 largest" count the answers; "with 3 goals", "of the top 3" do not. Of 95
@@ -150,7 +151,6 @@ _COUNTED = re.compile(
     r"|\w+est|\w+['’]s)\s+)*",
     re.IGNORECASE,
 )
-_PLURAL = re.compile(r"\b\w+(?<!s)s\b")
 
 
 class Order(NamedTuple):
@@ -183,7 +183,7 @@ def _first_few(text: str) -> Order | None:
         after = _AFTER.match(text, end)
         is_plain = quantity.kind == "number" and not (quantity.bound or quantity.weak) and number is not None
         # "In round 2" counts nothing: what is counted are several, and their name follows.
-        are_several = after is not None and _PLURAL.search(after["words"]) is not None
+        are_several = after is not None and any(map(is_plural, words(after["words"])))
         count = quantity.bare or quantity.value
         if is_plain and are_several and count in range(2, MOST + 1) and _counts_answers(text[: quantity.start]):
             return Order(f"{text[: quantity.start].rstrip()} {text[end:].lstrip()}", int(count))
@@ -200,10 +200,12 @@ def _all_in_order(text: str) -> Order | None:
         how = f"has the {match[1]} {column}" if column else f"is the {match[1]}"
     elif (match := _SORTED.search(text)) and (by := _BY.search(text, match.end())):
         things = text[match.end() : by.start()].strip(" ,") or text[: match.start()]
-        how = f"has the {'lowest' if _RISING.search(text) else 'highest'} {_END.split(by[1].strip())[0]}"
+        how = f"has the {'lowest' if _RISING.search(text) else 'highest'} {' '.join(takewhile(lambda word: word not in _BEHIND, by[1].split()))}"
     else:
         return None
-    things = (_ARTICLE.split(things, maxsplit=1)[-1]).strip(" ,")
+    named = things.split()
+    at = next((at for at, word in enumerate(named, 1) if word.lower() in ("the", "all")), 0)
+    things = " ".join(named[at:]).strip(" ,")
     is_way_told = bool(_RISING.search(text) or _FALLING.search(text))
     return Order(f"Which {things} {how}?", 0, is_way_told) if things else None
 

@@ -40,7 +40,7 @@ from refdesk.library import LibraryReader
 from refdesk.ports import LLM, Embedder
 from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND_ALONE_SCHEMA, STAND_ALONE_SYSTEM
 from refdesk.settings import Settings
-from refdesk.text import QUERY_STOP_WORDS, STOP_WORDS, edit_distances, query_terms, terms, words
+from refdesk.text import (QUERY_STOP_WORDS, STOP_WORDS, edit_distances, query_terms, terms, words)
 from refdesk.trace import Stage, Trace, in_thread, is_able, json_reply
 from refdesk.types import Scope
 
@@ -430,7 +430,7 @@ def correct(
 
 def _asked_in(text: str, lists: Mapping[str, WordList]) -> WordList | None:
     """The list of the language that most words of a question are of; a French question is not made English."""
-    tokens = re.findall(r"[^\W\d_]{2,}", text.lower())
+    tokens = [word for word in words(text) if len(word) > 1 and word.isalpha()]
     # Words that are hardly ever written say nothing: "est" and "bon" stand in English lists too.
     counts = {
         language: sum(words.frequencies.get(token, 0.0) > 1.0 for token in tokens) for language, words in lists.items()

@@ -243,6 +243,7 @@ _MAIN_VERBS = DOING | _PERFECT - {"been"} | {"had", "be"}
 _FUTURE = frozenset(["will", "shall", "going"])
 ARTICLES = frozenset(["the", "a", "an"])
 QUESTION_WORDS = frozenset(["who", "whom", "whose", "what", "which", "when", "where", "why", "how"])
+ASKING = QUESTION_WORDS | AUXILIARIES  # what questions begin with
 # Small words that turn a question into another one: negation, quantifiers, conditions, modals, directions.
 MEANT = (STOP_WORDS | word_set("words", "meant")) - AUXILIARIES - ARTICLES - QUESTION_WORDS - _FILLERS
 _PERSONS = frozenset(["i", "we", "you", "he", "she", "they"])
@@ -296,13 +297,13 @@ def _tokens(question: str) -> list[str]:
     text = fold(question).strip().rstrip("?.! ")
     text = " ".join(map(_in_full, text.split()))
     text = _LAST_POLITE.sub("", _POLITE.sub("", text))
-    text = re.sub(r"\bhow come\b", "why", text)
+    text = text.replace("how come ", "why ")
     text = re.sub(r"(?<=\w)'s\b|(?<=s)'(?=\s|$)", "", text)
-    text = re.sub(r"^(?:if|whether|about) ", "", text)
+    text = text.removeprefix("if ").removeprefix("whether ").removeprefix("about ")
     tokens = []
     for found in _TOKEN.findall(text):
         # "sign-up" is "sign up", but "TG-4" and "2019-2020" are codes
-        parts = re.split(r"[-/]", found) if not any(letter.isdigit() for letter in found) else [found]
+        parts = found.replace("/", "-").split("-") if not any(letter.isdigit() for letter in found) else [found]
         tokens += [part for part in parts if part]
     return _of_turned(tokens)
 
