@@ -64,7 +64,7 @@ from refdesk.ask.table_answer import (
 )
 from refdesk.ask.table_question import with_named_rows
 from refdesk.ask.understand import understand
-from refdesk.ask.wording import PERCENT, other_language, wanted
+from refdesk.ask.wording import (LIKELY, PERCENT, other_language, wanted)
 from refdesk.ask.writing import Findings, read_and_write
 from refdesk.errors import AskError, RefdeskError
 from refdesk.library import LibraryReader
@@ -284,7 +284,7 @@ async def _without_reading(
         asked = (query, retrieved, desk.embedder)
         shown = partial(shown_figure, tables.best)  # with the unit of its column: "0.98 million EUR"
         is_read = await in_thread(is_fit_figure, shown, tables.best.chance, *asked)
-    asks_for_more = tables.parts is not None or (query.number < 0.5 and wanted(query) == "several")
+    asks_for_more = tables.parts is not None or (query.number < LIKELY and wanted(query) == "several")
     is_part = tables.best and len(tables.best.plan.texts) == 1 and asks_for_more
     if tables.parts and tables.best and is_read and not is_part and tables.best.chance < tables.parts.chance:
         return await in_thread(figure_answer, answer, plan, retrieved, tables.parts, desk.library)

@@ -53,7 +53,7 @@ from refdesk.ask.table_answer import (
     reading,
     table_candidates,
 )
-from refdesk.ask.table_question import asking_clause, document_words, with_named_rows
+from refdesk.ask.table_question import (LEAST_LIKELY, asking_clause, document_words, with_named_rows)
 from refdesk.ask.units import SCALES
 from refdesk.ask.wording import NUMBER, PERCENT, POSSESSIVE
 from refdesk.library import LibraryReader
@@ -124,10 +124,8 @@ _SUM = re.compile(r"\b(?:sum|combined|together|in total|added up|cumulative)\b",
 
 MOST_HITS = 12  # parts of tables that a figure is looked for in
 MOST_DOCUMENTS = 2  # that they are looked for in: a report, and the one of the year before
-LEAST = 0.5  # chance of a figure that is computed with; from .35 on more were wrong on financebench, none more right
 SUREST = below(HIGH)  # of several figures one may be another row's
 LEAST_NAMED = 0.3  # chance of a line item that a question's own formula names; of .3 to .5 six in ten were right
-DOUBTED = 0.2  # chance of a line item, from which on no row of another name is the figure
 OPERATION = "formula"
 
 
@@ -304,10 +302,10 @@ def _look_up(
     named = line_item(asked.what, asked.when, reports, reader)
     if named is not None and is_derived and not is_called(named, asked.what):
         named = None
-    if named is not None and named.chance >= (LEAST_NAMED if is_defined else LEAST):
+    if named is not None and named.chance >= (LEAST_NAMED if is_defined else SHOWN):
         retrieved = with_hits([named], retrieved, library)
         return _figure_of(asked, named), retrieved
-    if is_derived or (named is not None and named.chance >= DOUBTED):
+    if is_derived or (named is not None and named.chance >= LEAST_LIKELY):
         return None, retrieved
     text = f"What was the {asked.what}{_at(asked.when)}?"
     vector = embedder.embed_query(text)
@@ -317,7 +315,7 @@ def _look_up(
     found = best_plan(text, table_candidates(own, library), retrieved.idf, 1.0, reader)
     every = {hit.chunk.id: hit for hit in (*retrieved.considered, *own.considered)}
     retrieved = replace(retrieved, considered=tuple(every.values()))
-    if found is None or found.chance < LEAST or found.plan.operation != "value" or len(found.plan.texts) != 1:
+    if found is None or found.chance < SHOWN or found.plan.operation != "value" or len(found.plan.texts) != 1:
         return None, retrieved
     return _figure_of(asked, found), retrieved
 

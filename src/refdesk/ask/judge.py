@@ -39,7 +39,7 @@ from refdesk.ask.followup import points_back
 from refdesk.ask.generate import failed_models
 from refdesk.ask.sentences import (CALIBRATION, COSINE, COVERAGE, FRAME_WEIGHT, MISSING, PROXIMITY, SHARED_LETTERS, SentenceTable, answer_differently, are_alike, asking_part, question_words, tabulate)
 from refdesk.ask.units import CURRENCIES
-from refdesk.ask.wording import SentenceWords, is_missing, meaning, read, said
+from refdesk.ask.wording import (LIKELY, SentenceWords, is_missing, meaning, read, said)
 from refdesk.settings import Settings
 from refdesk.text import as_typed, query_terms, terms
 from refdesk.trace import Trace
@@ -260,7 +260,7 @@ def _left_open(query: Query, relevance: Relevance, words: SentenceWords) -> tupl
 
 # "high" is right at least so often: .91 on squadshift_reddit, .93 on squad2_disfl, .97 on squad_dev11, a third of the
 # questions without their passages (420 each); from .88 on .93, .92 and .93.
-HIGH, MEDIUM = 0.9, 0.5
+HIGH, MEDIUM = 0.9, LIKELY
 # Log-odds less where quotes that answer almost as well say different things. Of squadshift_reddit and squad2_disfl (400
 # short answers) 2 of 9 such that were `high` were right; the mean loss is .510 without it, .489 with it, .485 at 1.5.
 DIFFERING = 1.0
@@ -323,7 +323,7 @@ def _chosen_confidence(relevance: Relevance, chance: float) -> Confidence:
 
 def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, float]:
     """What the confidence in quotes is made of."""
-    likely = min(max(relevance.probability, 0.001), 0.999)
+    likely = min(max(relevance.probability, 1.0 - below(1.0)), below(1.0))
     return {
         "there": math.log(likely / (1.0 - likely)),
         "share": sum(quote.evidence.share for quote in quotes),
@@ -380,7 +380,7 @@ def _coverage_in_words(relevance: Relevance) -> str:
         return f"no passage mentions {_quoted(relevance.missing_terms)}"
     if relevance.features.get("unnamed", 0.0) > 0:
         return "the best passage does not mention every name and number in the question"
-    if relevance.features.get("coverage", 0.0) >= 0.9:
+    if relevance.features.get("coverage", 0.0) >= HIGH:
         return "one passage contains all words of the question"
     if relevance.features.get("coverage", 0.0) < ENOUGH:
         return "no single passage contains most words of the question"

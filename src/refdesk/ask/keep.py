@@ -51,6 +51,7 @@ from refdesk.settings import Settings
 from refdesk.text import CHARACTERS_PER_TOKEN, rough_tokens, sentences
 from refdesk.trace import Trace, in_thread
 from refdesk.types import EVERYTHING, Box, Chunk, Document, Scope
+from refdesk.ask.judge import MOST_TOPICS
 
 # Which earlier answer may stand for this question's? Names the namespace in which answers are kept.
 
@@ -114,7 +115,6 @@ logger = logging.getLogger("refdesk.ask")
 
 HANDED_IN = 20  # messages of a caller's own history: the last ten exchanges (seed 000)
 NEAREST = 5  # earlier questions a new one is compared with
-SUGGESTED = 3
 BESIDE = (  # calls that no draft counts
     *("rewrite_model", "classify_model", "survey", "plan_model", "summarise"),
     *("parts_model", "note_model", "look"),
@@ -338,7 +338,7 @@ class Keeper:
         """The answer with what it took, written where it will be looked for."""
         if self._near_miss and self._desk.settings.suggest_questions:
             offered = dict.fromkeys((self._near_miss, *answer.suggested_questions))
-            answer = replace(answer, suggested_questions=tuple(offered)[:SUGGESTED])
+            answer = replace(answer, suggested_questions=tuple(offered)[:MOST_TOPICS])
         answer = replace(answer, notes=(*self._desk.notes, *self.notes, *answer.notes))
         usage = answer.usage + self._trace.usage(*BESIDE)
         answer = replace(answer, metrics={**answer.metrics, **self._trace.milliseconds()}, usage=usage)

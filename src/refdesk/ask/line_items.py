@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.plan_choice import CLAUSE, SAME_DIGITS, report_period
+from refdesk.ask.plan_choice import (CLAUSE, SAME_DIGITS, SMALLER, report_period)
 from refdesk.ask.table_question import (
     columns_of,
     core_name,
@@ -84,7 +84,6 @@ MOST_EXTRA = 4
 OTHERWISE = 0.5  # what a row loses that is called by another name of the same line item than is asked for
 OTHER = 2.5  # the same where the report has a row of the very name: total revenue is more than net sales there
 PART = 2.5  # what a row loses that another one of its name is the whole of
-SMALLER = 0.8  # of a number, below which another one of the same name is a part of it
 NO_RATE = 3.0  # what an amount in millions, a count or a percentage loses where something per share is asked for
 USUAL, SMALLEST = 8.0, 6.0  # powers of ten that percentages, and small numbers, are weighed as
 

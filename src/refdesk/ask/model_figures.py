@@ -32,12 +32,13 @@ from refdesk.tables import SCALES, Grid, cell_date, cell_number, grid_of, shown_
 from refdesk.text import QUERY_STOP_WORDS, rough_tokens, terms
 from refdesk.trace import Stage, in_thread, json_reply
 from refdesk.types import Range
+from refdesk.ask.wording import LIKELY
 
 MOST_TABLES, MOST_NAMES, MOST_VALUES, LONGEST_NAME = 3, 60, 12, 80  # that the model is shown
 MOST_TOKENS = 300  # of its reply
 MOST_LISTED = 8  # cells that are one answer
 WORTH_ASKING = 0.05  # chance of the learned plan; below it the question is hardly one to a table
-CHANCE = 0.5  # medium: how often a model reads the right cells was not measured
+CHANCE = LIKELY  # medium: how often a model reads the right cells was not measured
 PAIRED = {"difference": "difference", "growth": "growth", "ratio": "ratio", "share": "share"}
 
 

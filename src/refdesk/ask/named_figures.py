@@ -31,7 +31,7 @@ from refdesk.ask.line_items import (
 from refdesk.ask.plan_choice import AT_END, NEARLY, SAME_DIGITS, FoundTable, TablePlan, report_period, table_of
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.table_answer import INSTEAD, SHOWN, SUREST_AMONG_MANY, TablesRead, asks_which, reading
-from refdesk.ask.table_question import QUARTER, asking_clause, core_name, document_words, plain_name, things_asked
+from refdesk.ask.table_question import (FEW, LEAST_LIKELY, QUARTER, asking_clause, core_name, document_words, plain_name, things_asked)
 from refdesk.ask.table_view import (CODE, AskedWords, CellPlan, Selection)
 from refdesk.ask.units import SCALES
 from refdesk.library import LibraryReader
@@ -45,10 +45,8 @@ SHORTEST_NAME = 2  # letters of what names a row: no R&D
 MOST_SERIES = 8  # documents that a series of figures is from
 MOST_REPORTS = 4  # documents that are looked through
 FEW_DOCUMENTS = 2  # that are looked through where the question names none
-FEWEST_TABLES = 4  # of a document in which a figure is looked for by its name
 LAST_QUARTER = 4  # its report tells what the year was
 REPORTS_KEPT = 8
-LEAST = 0.2  # chance of a figure that is considered at all
 AGREES = 0.05  # chance from which on a figure is meant by both, and not only by the plan that gives its number
 PLANNED = 0.6  # of the chance of another plan, from which on the figure that is named is likelier
 MOST_FOUND = 8  # readings of a question that are looked at
@@ -225,7 +223,7 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, ar
     return [
         found
         for document in wanted[: MOST_SERIES if are_all else MOST_REPORTS]
-        if len((found := report_of(document, library)).tables) >= FEWEST_TABLES
+        if len((found := report_of(document, library)).tables) >= FEW
     ]
 
 
@@ -295,7 +293,7 @@ def with_named_figures(
     ]
     joint.sort(key=lambda cell: -cell.chance)
     plans = [made for cell in joint[:2] if (made := plan_of(cell)) is not None]
-    if not plans or plans[0].chance < LEAST:
+    if not plans or plans[0].chance < LEAST_LIKELY:
         return tables, retrieved
     best = plans[0]
     parts = {cell.value for cell in found if cell.is_part}  # a plan that reads one of these has not seen the whole

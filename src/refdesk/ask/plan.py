@@ -335,6 +335,7 @@ def prompt_tokens(request: Request) -> int:
 # Tokens that a model writes of which nothing is known yet, and what one adds that thinks before it writes.
 USUAL: Mapping[ModelRole, int] = {"answer": 400, "verifier": 250, "reconciler": 400}
 THOUGHTS = 1_500
+THOUSAND = 1000  # tokens, by which a price is told
 FEW_QUESTIONS = 10  # fewer than these say nothing of a day's average: they may cost as much as so many together
 Assemble = Callable[[Plan, Budget], Context]
 Cut = Callable[["Fitted"], "Fitted"]
@@ -399,9 +400,9 @@ class Prices:
     def affordable(self, plan: Plan, budget: Budget, context: Context, limit: float) -> int:
         """Tokens that the answering model may write so that all calls together stay under the limit."""
         read, usual = self._prompt(plan, budget, context), self.usual("answer")
-        thousand, nothing = (estimate(self.names["answer"], read, count) or 0.0 for count in (1000, 0))
+        thousand, nothing = (estimate(self.names["answer"], read, count) or 0.0 for count in (THOUSAND, 0))
         spare = limit - (self.expected(plan, budget, context) or 0.0)
-        each = (thousand - nothing) / 1000
+        each = (thousand - nothing) / THOUSAND
         return budget.generation if each <= 0 else usual + int(spare / each)
 
 
@@ -420,7 +421,7 @@ def named(models: Models) -> dict[ModelRole, str]:
 
 def is_paid(names: Mapping[ModelRole, str]) -> bool:
     """Whether one of these models costs anything that is known."""
-    return any(estimate(name, 1000, 1000) for name in names.values())
+    return any(estimate(name, THOUSAND, THOUSAND) for name in names.values())
 
 
 def fit_to_cost(

@@ -16,14 +16,12 @@ from refdesk.ask.wording import NUMBER_WORDS, YEAR_NUMBER
 from refdesk.tables import Grid
 from refdesk.text import terms
 
-MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE, MOST_LISTED = 40, 70, 400, 8, 8
-MOST_ANY = 12  # rows that a question names one by one
-MOST_CONDITIONS, MOST_COMPARED = 4, 8  # of a sheet that a question names together, and of those with a number
-MOST_GROUPED = 4  # sets of rows that are grouped
+MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE = 40, 70, 400, 8
+MOST_CONDITIONS = 4  # of a sheet that a question names together; and sets of rows that are grouped, and rows of a
+# column that match best, each looked at for itself
 OF_GROUPS = frozenset(("value", "which_more", "which_less", "apart", "difference", "growth", "share", "ratio"))
-MOST_BEST = 4  # rows of a column that match best, each looked at for itself
-MOST_COLUMNS = 40  # that a question chooses from: the best matching
 WIDEST_TURNED, LONGEST_TURNED = 15, 80  # a table with more columns or rows is not looked at sideways
+YEARS = 1900, 2100
 MOST_STATED = 160  # letters of a plan in words, and of what it gives: what the reader sees of it
 
 
@@ -61,9 +59,9 @@ class _Maker:
         self.masks = [mask for mask, _ in matches]
         self.qualities = [max(quality, last) for (_, quality), last in zip(matches, lasts, strict=True)]
         best = sorted(range(view.width), key=lambda column: -self.qualities[column])
-        self.columns = sorted(best[:MOST_COLUMNS])
+        self.columns = sorted(best[:MOST_SELECTIONS])
         self.ordered = [c for c in self.columns if view.is_ordered[c]]
-        self.listed = [number for number in question.numbers if number in range(2, MOST_LISTED + 1)]
+        self.listed = [number for number in question.numbers if number in range(2, MOST_SINGLE + 1)]
 
     # rows
 
@@ -93,15 +91,15 @@ class _Maker:
                     keep(view.merged(named.values()), _union(mask for mask, _ in named), _mean(named), column, "any")
             for row, mask, quality in ranked:
                 # Of many rows that match alike, no one is the one that is meant.
-                if sum(len(rows) for key, rows in matched.items() if _fit(key) == _fit((mask, quality))) <= MOST_ANY:
+                if sum(len(rows) for key, rows in matched.items() if _fit(key) == _fit((mask, quality))) <= MOST_SINGLE:
                     keep((row,), mask, quality, column)
             full = {mask: rows for (mask, quality), rows in matched.items() if quality >= 1}
-            for mask, rows in itertools.islice(sorted(full.items(), key=lambda item: item[1][0]), 6):
+            for mask, rows in itertools.islice(sorted(full.items(), key=lambda item: item[1][0]), MOST_SINGLE):
                 keep(rows, mask, 1.0, column)
-            if 1 < sum(map(len, full.values())) <= MOST_ANY:
+            if 1 < sum(map(len, full.values())) <= MOST_SINGLE:
                 keep(view.merged(full.values()), _union(full), 1.0, column, "any")
             for rows in (self._one_each(matched), self._years_between(column)):
-                if 1 < len(rows) <= MOST_ANY:
+                if 1 < len(rows) <= MOST_SINGLE:
                     own = [
                         next((key for key, all_rows in matched.items() if row in all_rows), (0, 0.0)) for row in rows
                     ]
@@ -116,8 +114,8 @@ class _Maker:
 
     def _ranked(self, matched: Matched) -> list[tuple[int, int, float]]:
         """The rows that match best, each with its words and its share of them."""
-        rows = [(row, *key) for key, rows in matched.items() for row in rows[:MOST_BEST]]
-        return sorted(rows, key=lambda row: (*_fit(row[1:]), row[0]))[:MOST_BEST]
+        rows = [(row, *key) for key, rows in matched.items() for row in rows[:MOST_CONDITIONS]]
+        return sorted(rows, key=lambda row: (*_fit(row[1:]), row[0]))[:MOST_CONDITIONS]
 
     def _one_each(self, matched: Matched) -> Rows:
         """The best row for every word that tells rows apart, in the order of the question: "in 2018 and 2019"."""
@@ -130,14 +128,14 @@ class _Maker:
             if telling >> bit & 1:
                 best = max(mask.bit_count() for mask, _ in matched if mask >> bit & 1)
                 own = [rows for (mask, _), rows in matched.items() if mask >> bit & 1 and mask.bit_count() == best]
-                if sum(map(len, own)) > MOST_ANY:
+                if sum(map(len, own)) > MOST_SINGLE:
                     return ()
                 found.update(dict.fromkeys(self.view.merged(own)))
         return tuple(found)
 
     def _years_between(self, column: int) -> Rows:
         """ "from 2015 to 2019": the rows of these years and of those between them."""
-        years = sorted(number for number in self.question.numbers if 1900 <= number < 2100)
+        years = sorted(number for number in self.question.numbers if YEARS[0] <= number < YEARS[1])
         return self.view.years_between(*years) if not column and len(years) == 2 else ()
 
     @cached_property
@@ -145,7 +143,7 @@ class _Maker:
         """Rows whose number is larger or smaller than one of the question's."""
         found = []
         for number, column in itertools.product(self.question.numbers, self.ordered):
-            is_year = 1900 <= number < 2100
+            is_year = YEARS[0] <= number < YEARS[1]
             if self.view.is_date[column] or is_year != self.view.is_year[column]:
                 continue
             keys, mask = self.view.compared_by(column), self.masks[column] | self._number_mask(number)
@@ -179,7 +177,7 @@ class _Maker:
                 if not any(full[condition] & ~m == 0 != m & ~full[condition] for m in full.values())
             ]
             return [every, *fullest][:MOST_SETS]
-        for first, second in itertools.combinations(self.equal[:8] + self.compared[:6], 2):
+        for first, second in itertools.combinations(self.equal[:MOST_SINGLE] + self.compared[:MOST_SINGLE], 2):
             if first.by == second.by:
                 continue
             rows = self.view.common(first.rows, second.rows)
@@ -207,7 +205,7 @@ class _Maker:
                 # What is compared with is a number of its own, and not that of "product 17".
                 compared = [
                     selection
-                    for selection in self.compared[:MOST_COMPARED]
+                    for selection in self.compared[:MOST_SINGLE]
                     if self._number_mask(selection.number) & ~said
                 ]
                 made += [
@@ -267,7 +265,7 @@ class _Maker:
             own = self.view.texts[row][column]
             if column != anchor.by and own and self.masks[column]:
                 same = self.view.same(row, column)
-                if 0 < len(same) <= MOST_LISTED:
+                if 0 < len(same) <= MOST_SINGLE:
                     mask = anchor.mask | self.masks[column]
                     yield Selection(same, "same", mask, anchor.quality, column, self.qualities[column])
 
@@ -301,7 +299,7 @@ class _Maker:
         kinds = ("any", "all", "more", "less", "least", "most")  # one column is read the other way round
         simple = [chosen for chosen in self.sets if chosen.kind in kinds] if turned else self.sets
         for chosen in itertools.chain(simple, self.picked):
-            if len(chosen.rows) > MOST_LISTED:
+            if len(chosen.rows) > MOST_SINGLE:
                 continue
             if turned:
                 years = tuple(dict.fromkeys(YEAR_NUMBER.findall(" ".join(texts[row][0] for row in chosen.rows))))
@@ -338,7 +336,7 @@ class _Maker:
                     distinct = view.distinct(chosen.rows, column)
                     if distinct < len(chosen.rows):
                         yield self._plan("distinct", chosen, column, "computed", number=float(distinct))
-                if not view.is_number[column] or not (self.masks[column] or view.width <= 6):
+                if not view.is_number[column] or not (self.masks[column] or view.width <= MOST_SINGLE):
                     continue
                 if (added := view.added(chosen.rows, column)) is None:
                     continue
@@ -431,7 +429,7 @@ class _Maker:
         for by, chosen in itertools.product(
             columns,
             [self.sets[0], *(condition for condition in conditions if condition.mask.bit_count() == best)][
-                :MOST_GROUPED
+                :MOST_CONDITIONS
             ],
         ):
             words = ""
@@ -454,7 +452,7 @@ class _Maker:
         )
 
     def _frequencies(self) -> Iterator[CellPlan]:
-        for chosen in self.sets[:10]:
+        for chosen in self.sets[:MOST_SINGLE]:
             if len(chosen.rows) < 3 or self._asks_beyond(chosen):
                 continue
             for column in self.columns:

@@ -35,10 +35,10 @@ from refdesk.ask.plans import described
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.sheet_view import ColumnCells, RowSet
 from refdesk.ask.table_parts import head_place, table_parts, years_compared
-from refdesk.ask.table_question import asking_clause
+from refdesk.ask.table_question import (FEW, LEAST_LIKELY, asking_clause)
 from refdesk.ask.table_rows import asked_order, filtered_rows, ordered_rows
 from refdesk.ask.table_view import CellPlan, GroupedView, View
-from refdesk.ask.wording import NUMBER, meaning, read, said, wanted
+from refdesk.ask.wording import (LIKELY, NUMBER, meaning, read, said, wanted)
 from refdesk.library import LibraryReader
 from refdesk.periods import YEAR, TablePeriod, period_from, period_of, read_period, spoken_period
 from refdesk.ports import Reader
@@ -51,7 +51,7 @@ MOST_CHUNKS = 24  # whose tables are looked at
 # The least chance of a figure that is shown whatever the text says: of TAT-QA's even contexts .59 of the questions to a
 # table are then answered rightly, and .05 of those to the text by a table; of the questions made from filings (decision
 # 0011) .93 of the figures are right.
-SHOWN = 0.5
+SHOWN = LIKELY
 SHOWN_AMONG_FEW = 0.35  # tables: the row of another one is seldom meant; of even contexts .5 right, .11 of the text's
 # What times a table has columns of is asked for in few words that it says: of TAT-QA's even contexts every such reading
 # is right from here on.
@@ -60,8 +60,6 @@ INSTEAD = 0.35  # of a refusal, where a number is asked for: half of such figure
 SUREST_AMONG_MANY = below(HIGH)  # whether the row of this table or of its neighbour is meant cannot be known for sure
 NAMED_BY = 2  # words of the question that a document is called by and another is not
 WORTH_DOUBT = 0.02  # chance of a figure that what the text says is not sure against
-LEAST = 0.2  # chance of a figure that is shown where the text gives something less likely
-MANY = 4  # tables
 CITED = "This is computed from {used:,} cells; the first {most} are cited."
 CHOSEN = "{model} chose the cells; the values were read and computed without it."
 OTHER_LENGTH = "This figure covers {own}; none for {asked}, as asked, was found."
@@ -325,12 +323,12 @@ def likelier_answer(
     if best is None:
         return told
     agrees = any(text and text in told.content for text in best.plan.texts)
-    if agrees and best.chance >= LEAST and _quotes_rows(told, retrieved):  # the cell says it more plainly than its row
+    if agrees and best.chance >= LEAST_LIKELY and _quotes_rows(told, retrieved):  # the cell says it more plainly than its row
         return figure_answer(begun, plan, retrieved, best, library)
     asks = meaning(asking_clause(query.fullest)).asks  # yes or no is no number
     if query.number < NUMBER or not asks:
         return told
-    least = max(told.confidence.score * _says_number(told, query), LEAST) if told.is_answered else INSTEAD
+    least = max(told.confidence.score * _says_number(told, query), LEAST_LIKELY) if told.is_answered else INSTEAD
     if best.chance + (best.other.chance if best.other else 0.0) >= least:  # both readings are said
         return figure_answer(begun, plan, retrieved, best, library)
     if told.confidence.level != "high" or best.chance < WORTH_DOUBT or agrees:
@@ -397,10 +395,10 @@ def read_tables(
     asked, around = asking_part(query.fullest), (candidates, retrieved.idf)
     unknown = frozenset(stem for stem, count in library.frequencies(terms(asked)).items() if not count)
     found = best_plan(asked, *around, query.number, reader, may_rename=may_rename, unknown=unknown)
-    among_many = len(candidates) >= MANY
+    among_many = len(candidates) >= FEW
     # Of several in an order the names are asked for, and no number.
     ordered = ordered_rows(asked, lambda text: best_plan(text, *around, 0.0, reader, may_rename=False, unknown=unknown))
-    if ordered is not None and ordered.chance >= LEAST:
+    if ordered is not None and ordered.chance >= LEAST_LIKELY:
         chance = min(ordered.chance, SUREST_AMONG_MANY)
         return TablesRead(replace(ordered, chance=chance), True, candidates)
     least = SHOWN if among_many else TIMES if found and _gives_times(found.plan) else SHOWN_AMONG_FEW

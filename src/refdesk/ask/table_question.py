@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from refdesk.answer import Retrieved
 from refdesk.ask.plans import TableViews
 from refdesk.ask.sentences import asking_part
-from refdesk.ask.table_view import CODE, KINDS, OPERATIONS, SELECTIONS, AskedWords, CellPlan, Selection, View
-from refdesk.ask.wording import AUXILIARIES, DOING, KEPT, PERCENT, POSSESSIVE, YEAR_NUMBER
+from refdesk.ask.table_view import (CODE, KINDS, NAMED, OPERATIONS, SELECTIONS, AskedWords, CellPlan, Selection, View)
+from refdesk.ask.wording import (AUXILIARIES, DOING, KEPT, LIKELY, PERCENT, POSSESSIVE, YEAR_NUMBER)
 from refdesk.document_names import short_names
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, period_from, period_spans, read_period, spoken_periods
@@ -199,8 +199,6 @@ LEAST_LIKELY = 0.2  # chance from which on a row may be meant
 # Among few tables it is oftener the text that says what no row is called by, unless that has no word for it either:
 # with all names, .07 of the answers to TAT-QA's questions about the text are lost.
 FEW = 4  # tables
-MEANT = 0.5  # chance from which on a name that no document says is taken for the name of a row
-SAID = 0.5  # share of a row's words that the question says, from which on it is called by its name
 WHOLE = frozenset(form for word in ("amount", "total", "figure", "value", "level") for form in (word, f"{word}s"))
 WHOLE_STEMS = frozenset(stem for word in WHOLE for stem in terms(word))
 LONGEST_NAME = 90  # letters of a row's name
@@ -360,7 +358,7 @@ def renamed(
             if (
                 not said
                 or (is_few and said.isdisjoint(strange))
-                or any(said <= own and SAID * len(own) <= len(said) for own in held)
+                or any(said <= own and NAMED * len(own) <= len(said) for own in held)
             ):
                 continue
             best, chance = reader.meant_row(thing, names)
@@ -417,7 +415,7 @@ def with_named_rows(
             own = frozenset(terms(names[place]))
             if chance >= LEAST_LIKELY and not own <= said:
                 best.append((chance, document_id, names[place]))
-                if own.isdisjoint(said) and chance >= MEANT:
+                if own.isdisjoint(said) and chance >= LIKELY:
                     otherwise |= said
     known_chunks = {hit.chunk.id for hit in found}
     most = max((hit.score for hit in found), default=1.0)

@@ -30,7 +30,8 @@ from refdesk.types import Box
 MOST_PICTURES = 4  # of pages and figures in one request
 PAGE_WIDTH = 1200  # pixels; small print is still read
 LONGEST_SIDE = 1568  # pixels of an attached picture: larger ones are made smaller by the providers anyway
-LARGEST = 10 << 20  # bytes of one as it comes
+MEGABYTE = 1 << 20
+LARGEST = 10 * MEGABYTE  # bytes of one as it comes
 MOST_PIXELS = 60_000_000
 MOST_ATTACHED = 4
 KINDS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
@@ -72,7 +73,7 @@ def _checked(image: Any) -> Image:
 
     data = _bytes(image)
     if len(data) > LARGEST:
-        raise UsageError(f"an image can have at most {LARGEST >> 20} MB, not {len(data) / (1 << 20):.1f}")
+        raise UsageError(f"an image can have at most {LARGEST // MEGABYTE} MB, not {len(data) / MEGABYTE:.1f}")
     try:
         with Pictures.open(io.BytesIO(data), formats=list(KINDS)) as opened:
             kind = opened.format or ""

@@ -406,6 +406,7 @@ KINDS_FILE, INTENTS_FILE = ASSETS / "question_kinds.json", ASSETS / "intents.jso
 LONGEST = 40  # words; a longer question tells a story, and its last words ask
 SEVERAL = 0.35  # chance of wanting several things from which on a list that was found is given whole
 NUMBER = 0.7  # chance from which a question is taken to ask for a number
+LIKELY = 0.5  # chance from which on something is likelier so than not
 SURE = 0.6  # chance from which on a question is taken to want something else than one thing
 FRAMING = 1.0  # weight of a word for a summary from which on it says nothing of what is to be summed up
 
