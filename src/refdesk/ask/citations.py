@@ -50,7 +50,7 @@ _FILE = re.compile(r"\.(?:pdf|docx?|pptx?|xlsx?|csv|html?|md|txt|eml|epub|odt|rt
 _AUTHOR = re.compile(
     r"[A-Z][\w'’-]+(?:\s++(?:et al\.?|and|&)\s*+(?:[A-Z][\w'’-]+)?)?,?\s*+\(?(?:1[5-9]|20)\d\d[a-z]?\)?"
 )
-_REFERRING = frozenset(("ibid", "op", "opcit", "loc", "loccit", "citation", "cite", "source", "see"))
+_REFERRING = frozenset(("ibid", "op", "opcit", "loc", "loccit", "citation", "cite", "source"))
 _KEYWORDED = re.compile(rf"\b(?:{_KEYWORD})\W*\d|^(?:pp?\.|pages?)\W*\d", re.I)
 _SMALL_WORDS = QUERY_STOP_WORDS | {"de", "und", "et"}
 
@@ -235,6 +235,7 @@ def _reads_as_citation(text: str, words: list[str]) -> bool:
         or _FILE.search(text)
         or _AUTHOR.fullmatch(text)
         or words[0].lower().replace(".", "").rstrip(",:;") in _REFERRING
+        or text.lower().startswith("see ")
     ):
         return True
     large = [word for word in words if word.lower() not in _SMALL_WORDS]
@@ -371,7 +372,7 @@ def without_markers(text: str) -> str:
 
 def _angled(match: re.Match[str]) -> str:
     inner, text = match.group(1), match.string
-    is_name = inner.isascii() and inner.isidentifier() and len(inner) <= 2  # short: a longer one may be the title of a document
+    is_name = inner.isascii() and inner.isidentifier() and len(inner) <= 2  # a longer one may be a document's title
     is_index = is_name and match.start() > 0 and (text[match.start() - 1].isalnum() or text[match.start() - 1] == "_")
     is_link = inner[:1].isalpha() and _TARGET.match(text, match.end()) is not None
     return match.group() if is_index or is_link or inner in _EMPTY else f"⟨{inner}⟩"

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import CHANCE_DIGITS, Complexity, Hints, Intent, Query, Route
-from refdesk.ask.wording import (ASKING, DOING, QUESTION_WORDS, intent_of, meaning, wants)
+from refdesk.ask.wording import ASKING, DOING, QUESTION_WORDS, intent_of, meaning, wants
 from refdesk.document_names import asks_catalogue
 from refdesk.ports import Embedder
 from refdesk.text import ASSETS, QUERY_STOP_WORDS, STOP_WORDS, words

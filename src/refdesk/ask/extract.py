@@ -27,12 +27,25 @@ from refdesk.ask.sentences import (
     sentence_text,
 )
 from refdesk.ask.support import is_negated
-from refdesk.ask.wording import (CELLS, MEANT, NUMBER, SEVERAL, asks_yes_or_no, chances, meaning, names_several, read, said, table_header, wanted)
+from refdesk.ask.wording import (
+    CELLS,
+    MEANT,
+    NUMBER,
+    SEVERAL,
+    asks_yes_or_no,
+    chances,
+    meaning,
+    names_several,
+    read,
+    said,
+    table_header,
+    wanted,
+)
 from refdesk.document_names import is_called_after
 from refdesk.key_sentences import ENDS
 from refdesk.periods import period_of
 from refdesk.settings import Settings
-from refdesk.text import query_terms, terms, word_set, words
+from refdesk.text import query_terms, terms, words
 from refdesk.types import Document, FoundSpan
 
 # Chance from which a span is shown as the thing itself; of those shown .71 share most of their words with the answer on

@@ -125,14 +125,9 @@ def _read(match: re.Match[str], text: str) -> Quantity | None:
     if match["fraction"] is not None:
         value = FRACTIONS[_spaced(match["share"])]
         scale = WORDS[match["fscale"].lower()] if match["fscale"] else 1.0
-        return Quantity(
-            "number",
-            shown,
-            *at,
-            value * scale,
-            step=0.02 * scale,
-            weak=shown[0] in "aA" and text[match.end() :].split(maxsplit=1)[:1] != ["of"]  # "a third of them" is a share, "a third cousin" is none,
-        )
+        # "A third of them" is a share, "a third cousin" is none.
+        is_weak = shown[0] in "aA" and text[match.end() :].split(maxsplit=1)[:1] != ["of"]
+        return Quantity("number", shown, *at, value * scale, step=0.02 * scale, weak=is_weak)
     if match["ordinal"] is not None:
         return Quantity("ordinal", shown, *at, float(ORDINALS[shown.lower()]), weak=True)
     return _spelled(match)

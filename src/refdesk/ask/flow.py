@@ -64,7 +64,7 @@ from refdesk.ask.table_answer import (
 )
 from refdesk.ask.table_question import with_named_rows
 from refdesk.ask.understand import understand
-from refdesk.ask.wording import (LIKELY, PERCENT, other_language, wanted)
+from refdesk.ask.wording import LIKELY, PERCENT, other_language, wanted
 from refdesk.ask.writing import Findings, read_and_write
 from refdesk.errors import AskError, RefdeskError
 from refdesk.library import LibraryReader

@@ -468,7 +468,7 @@ def _swapped(question: str, before: str) -> str:
     new, old = _PERIOD.findall(asked), _PERIOD.findall(before)
     if len(new) == 1 and len(old) <= 1 and len(_content(asked)) <= len(new[0].split()):
         return before.replace(old[0], new[0]) if old else f"{before.rstrip(' ?.!')} in {new[0]}?"
-    if about is None or words(asked)[:1] and words(asked)[0] in _PLACING:
+    if about is None or (words(asked)[:1] and words(asked)[0] in _PLACING):
         return ""
     named = [phrase for phrase in phrases(f"of {asked}") if phrase.is_name]
     names = [phrase for phrase in phrases(before) if phrase.is_name]

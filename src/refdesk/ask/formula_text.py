@@ -15,7 +15,7 @@ from functools import cache
 
 from refdesk.ask.wording import NUMBER_WORDS, PERCENT, YEAR_NUMBER
 from refdesk.periods import read_period, spoken_periods
-from refdesk.text import (asset_lines, word_set, words)
+from refdesk.text import asset_lines, word_set, words
 
 MOST_FIGURES = 12  # of a formula
 DECIMALS = 2  # where the question says nothing of them
@@ -77,7 +77,8 @@ def without_growth(question: str) -> str:
     """
     plain = _BY_HOW_MUCH.sub("", question)
     what = _MOVES.sub("", _GROWTH.sub("", plain))
-    return " ".join((f"What was {what.lstrip()[3:]}" if plain != question and what.lower().split()[:1] == ["did"] else what).split())
+    asked = what.split()
+    return " ".join(["What was", *asked[1:]] if plain != question and asked[:1] in (["did"], ["Did"]) else asked)
 
 
 @dataclass(frozen=True, slots=True)

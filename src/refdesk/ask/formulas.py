@@ -53,7 +53,8 @@ from refdesk.ask.table_answer import (
     reading,
     table_candidates,
 )
-from refdesk.ask.table_question import (LEAST_LIKELY, asking_clause, document_words, with_named_rows)
+from refdesk.ask.table_question import LEAST_LIKELY, asking_clause, document_words, with_named_rows
+from refdesk.ask.table_view import compared
 from refdesk.ask.units import SCALES
 from refdesk.ask.wording import NUMBER, PERCENT, POSSESSIVE
 from refdesk.library import LibraryReader
@@ -63,7 +64,6 @@ from refdesk.settings import Settings
 from refdesk.tables import shown_value
 from refdesk.text import terms
 from refdesk.types import Scope
-from refdesk.ask.table_view import compared
 
 
 def change_in(
@@ -337,7 +337,8 @@ def _is_outflow(found: TablePlan) -> bool:
     rows = {found.grid.grid.places[row] for row, _ in found.plan.cells} if not found.plan.turned else set()
     numbers = [cell.number for cell in table.cells if cell.row in rows and cell.number is not None]
     sections = " ".join(part for row, _ in found.plan.cells for part in found.grid.grid.rows[row]) if rows else ""
-    return bool(numbers) and max(numbers) < 0 and any(flow in f"{table.caption} {sections}".lower() for flow in ("activities", "cash flow"))
+    around = f"{table.caption} {sections}".lower()
+    return bool(numbers) and max(numbers) < 0 and ("activities" in around or "cash flow" in around)
 
 
 def _at(when: str) -> str:

@@ -37,14 +37,28 @@ from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.figures import conflicts
 from refdesk.ask.followup import points_back
 from refdesk.ask.generate import failed_models
-from refdesk.ask.sentences import (CALIBRATION, COSINE, COVERAGE, FRAME_WEIGHT, MISSING, PROXIMITY, SHARED_LETTERS, SentenceTable, answer_differently, are_alike, asking_part, question_words, tabulate)
+from refdesk.ask.retrieve import BM25_CEILING
+from refdesk.ask.sentences import (
+    CALIBRATION,
+    COSINE,
+    COVERAGE,
+    FRAME_WEIGHT,
+    MISSING,
+    PROXIMITY,
+    SHARED_LETTERS,
+    SentenceTable,
+    answer_differently,
+    are_alike,
+    asking_part,
+    question_words,
+    tabulate,
+)
 from refdesk.ask.units import CURRENCIES
-from refdesk.ask.wording import (LIKELY, SentenceWords, is_missing, meaning, read, said)
+from refdesk.ask.wording import LIKELY, SentenceWords, is_missing, meaning, read, said
 from refdesk.settings import Settings
 from refdesk.text import as_typed, query_terms, terms
 from refdesk.trace import Trace
 from refdesk.types import Document, Hit
-from refdesk.ask.retrieve import BM25_CEILING
 
 CONFIDENCE = CALIBRATION["confidence"]
 LOOKED_AT = 20  # hits that are judged
@@ -496,9 +510,8 @@ def refuse(answer: Answer, plan: Plan, query: Query, retrieved: Retrieved, relev
 
 def _unanswered(relevance: Relevance, retrieved: Retrieved) -> Confidence:
     missing = ", ".join(f"“{term}”" for term in relevance.missing_terms[:MOST_TOPICS])
-    reason = f"no passage mentions {missing}" if missing else "no passage answers the question"
-    unfound = reason if retrieved.considered else "there are no documents to search"
-    return sure_of(min(relevance.probability, LOW), unfound)
+    why = f"no passage mentions {missing}" if missing else "no passage answers the question"
+    return sure_of(min(relevance.probability, LOW), why if retrieved.considered else "there are no documents to search")
 
 
 def conclude(
@@ -582,8 +595,6 @@ def _shown(hit: Hit, use: str) -> dict[str, Any]:
         "document_name": hit.document.name,
         "page": hit.page,
         "heading_path": list(hit.heading_path),
-        "lexical_score": round(hit.lexical_score, SCORE_DIGITS),
-        "cosine": round(hit.cosine, SCORE_DIGITS),
-        "score": round(hit.score, SCORE_DIGITS),
+        **{name: round(getattr(hit, name), SCORE_DIGITS) for name in ("lexical_score", "cosine", "score")},
         "use": use,
     }

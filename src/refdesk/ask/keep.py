@@ -41,6 +41,7 @@ from refdesk.answer import (
     decode_answer,
     encode_answer,
 )
+from refdesk.ask.judge import MOST_TOPICS
 from refdesk.ask.wording import same_question, threshold
 from refdesk.errors import LibraryError, ProviderError, RefdeskError
 from refdesk.library import LibraryReader
@@ -51,7 +52,6 @@ from refdesk.settings import Settings
 from refdesk.text import CHARACTERS_PER_TOKEN, rough_tokens, sentences
 from refdesk.trace import Trace, in_thread
 from refdesk.types import EVERYTHING, Box, Chunk, Document, Scope
-from refdesk.ask.judge import MOST_TOPICS
 
 # Which earlier answer may stand for this question's? Names the namespace in which answers are kept.
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.plan_choice import (CLAUSE, SAME_DIGITS, SMALLER, report_period)
+from refdesk.ask.plan_choice import CLAUSE, SAME_DIGITS, SMALLER, report_period
 from refdesk.ask.table_question import (
     columns_of,
     core_name,
@@ -42,6 +42,8 @@ FEWEST_DIGITS = 3  # of a number that recurs for a reason
 IN_CAPTION = 0.95  # cosine of a name that the text above its table makes whole
 LEAST_NEAR = 0.45  # cosine of a name that may mean the same
 WHOLE = frozenset(terms("total amount amounts consolidated overall value"))  # say that it is the whole of something
+
+
 # What each thing weighs that tells the cell, in log-odds. Chosen on questions made from the statements of 40 filings
 # and on the numbers asked of them (docs/log.md); none of it is about what a row is called.
 class Signs(NamedTuple):

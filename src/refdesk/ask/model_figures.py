@@ -21,7 +21,8 @@ from refdesk.ask.plan_choice import FoundTable, TablePlan, table_of
 from refdesk.ask.plans import TableViews
 from refdesk.ask.support import direction, positive
 from refdesk.ask.table_rows import asked_order, in_order
-from refdesk.ask.table_view import (AskedWords, CellPlan, Rows, Selection, View, compared)
+from refdesk.ask.table_view import AskedWords, CellPlan, Rows, Selection, View, compared
+from refdesk.ask.wording import LIKELY
 from refdesk.library import LibraryReader
 from refdesk.models import estimate
 from refdesk.periods import When, period_from
@@ -32,7 +33,6 @@ from refdesk.tables import SCALES, Grid, cell_date, cell_number, grid_of, shown_
 from refdesk.text import QUERY_STOP_WORDS, rough_tokens, terms
 from refdesk.trace import Stage, in_thread, json_reply
 from refdesk.types import Range
-from refdesk.ask.wording import LIKELY
 
 MOST_TABLES, MOST_NAMES, MOST_VALUES, LONGEST_NAME = 3, 60, 12, 80  # that the model is shown
 MOST_TOKENS = 300  # of its reply

@@ -31,8 +31,17 @@ from refdesk.ask.line_items import (
 from refdesk.ask.plan_choice import AT_END, NEARLY, SAME_DIGITS, FoundTable, TablePlan, report_period, table_of
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.table_answer import INSTEAD, SHOWN, SUREST_AMONG_MANY, TablesRead, asks_which, reading
-from refdesk.ask.table_question import (FEW, LEAST_LIKELY, QUARTER, asking_clause, core_name, document_words, plain_name, things_asked)
-from refdesk.ask.table_view import (CODE, AskedWords, CellPlan, Selection)
+from refdesk.ask.table_question import (
+    FEW,
+    LEAST_LIKELY,
+    QUARTER,
+    asking_clause,
+    core_name,
+    document_words,
+    plain_name,
+    things_asked,
+)
+from refdesk.ask.table_view import CODE, AskedWords, CellPlan, Selection
 from refdesk.ask.units import SCALES
 from refdesk.library import LibraryReader
 from refdesk.periods import EXTENSION, TablePeriod, read_period, spoken_periods

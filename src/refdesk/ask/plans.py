@@ -11,7 +11,22 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from refdesk.ask.table_view import (NAMED, AskedWords, CellPlan, GroupedView, Matched, Places, Rows, Selection, View, chosen_rows, compared, foremost, named_groups, said)
+from refdesk.ask.table_view import (
+    NAMED,
+    AskedWords,
+    CellPlan,
+    GroupedView,
+    Matched,
+    Places,
+    Rows,
+    Selection,
+    View,
+    chosen_rows,
+    compared,
+    foremost,
+    named_groups,
+    said,
+)
 from refdesk.ask.wording import NUMBER_WORDS, YEAR_NUMBER
 from refdesk.tables import Grid
 from refdesk.text import terms

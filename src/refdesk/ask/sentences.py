@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query
+from refdesk.ask.citations import f1
 from refdesk.ask.wording import (
     CELLS,
     KEPT,
@@ -36,7 +37,6 @@ from refdesk.ask.wording import (
 from refdesk.key_sentences import ENDS
 from refdesk.text import ASSETS, QUERY_STOP_WORDS, terms, word_set, words
 from refdesk.types import UNIT, Chunk, Document, FoundSpan, Reading
-from refdesk.ask.citations import f1
 
 Floats = NDArray[np.float32]
 Placed = tuple[int, Chunk, float]  # (passage number, chunk, score of the passage)
@@ -109,7 +109,9 @@ def question_words(text: str) -> QuestionWords:
     named |= sentence.numbers
     metric = sentence.content - named - _FRAME_TERMS
     asked = tuple(dict.fromkeys(content))
-    framing = frozenset(word for word in asked if word in FRAME or any(_HIRAGANA[0] <= letter <= _HIRAGANA[1] for letter in word))
+    framing = frozenset(
+        word for word in asked if word in FRAME or any(_HIRAGANA[0] <= letter <= _HIRAGANA[1] for letter in word)
+    )
     return QuestionWords(asked, sentence, named, metric, framing)
 
 

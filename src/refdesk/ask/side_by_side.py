@@ -16,13 +16,13 @@ from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.plan_choice import FoundTable, report_period
 from refdesk.ask.sentences import question_words
 from refdesk.ask.table_answer import cell_citations
-from refdesk.ask.table_question import (FEW, columns_of, is_of_other_length, length_asked)
+from refdesk.ask.table_question import FEW, columns_of, is_of_other_length, length_asked
+from refdesk.ask.table_view import NAMED, compared
 from refdesk.library import LibraryReader
 from refdesk.periods import period_from, read_period
 from refdesk.records import MOST_CELLS, StoredCell
 from refdesk.tables import Grid, grid_of, is_scale, shown_value, touches, without_marks
-from refdesk.text import (query_terms, terms, words)
-from refdesk.ask.table_view import (NAMED, compared)
+from refdesk.text import query_terms, terms, words
 
 MOST_COMPARED = 12  # attributes
 UNSURE = 0.7  # where a side says only part of the label, or another table has rows for both too

@@ -35,10 +35,10 @@ from refdesk.ask.plans import described
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.sheet_view import ColumnCells, RowSet
 from refdesk.ask.table_parts import head_place, table_parts, years_compared
-from refdesk.ask.table_question import (FEW, LEAST_LIKELY, asking_clause)
+from refdesk.ask.table_question import FEW, LEAST_LIKELY, asking_clause
 from refdesk.ask.table_rows import asked_order, filtered_rows, ordered_rows
 from refdesk.ask.table_view import CellPlan, GroupedView, View
-from refdesk.ask.wording import (LIKELY, NUMBER, meaning, read, said, wanted)
+from refdesk.ask.wording import LIKELY, NUMBER, meaning, read, said, wanted
 from refdesk.library import LibraryReader
 from refdesk.periods import YEAR, TablePeriod, period_from, period_of, read_period, spoken_period
 from refdesk.ports import Reader
@@ -323,7 +323,8 @@ def likelier_answer(
     if best is None:
         return told
     agrees = any(text and text in told.content for text in best.plan.texts)
-    if agrees and best.chance >= LEAST_LIKELY and _quotes_rows(told, retrieved):  # the cell says it more plainly than its row
+    # The cell says it more plainly than its row.
+    if agrees and best.chance >= LEAST_LIKELY and _quotes_rows(told, retrieved):
         return figure_answer(begun, plan, retrieved, best, library)
     asks = meaning(asking_clause(query.fullest)).asks  # yes or no is no number
     if query.number < NUMBER or not asks:

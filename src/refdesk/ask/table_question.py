@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from refdesk.answer import Retrieved
 from refdesk.ask.plans import TableViews
 from refdesk.ask.sentences import asking_part
-from refdesk.ask.table_view import (CODE, KINDS, NAMED, OPERATIONS, SELECTIONS, AskedWords, CellPlan, Selection, View)
-from refdesk.ask.wording import (AUXILIARIES, DOING, KEPT, LIKELY, PERCENT, POSSESSIVE, YEAR_NUMBER)
+from refdesk.ask.table_view import CODE, KINDS, NAMED, OPERATIONS, SELECTIONS, AskedWords, CellPlan, Selection, View
+from refdesk.ask.wording import AUXILIARIES, DOING, KEPT, LIKELY, PERCENT, POSSESSIVE, YEAR_NUMBER
 from refdesk.document_names import short_names
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, period_from, period_spans, read_period, spoken_periods
@@ -54,7 +54,8 @@ _SHORT = re.compile(r"\b[A-Z](?:&?[A-Z]){1,5}\b")
 _WORD = re.compile(r"[^\W\d_]+|&")
 LONGEST_SHORT = 6  # words
 _VERBS = word_set("words", "verbs")
-VERBS = _VERBS | {f"{verb.removesuffix('e')}ed" for verb in _VERBS} | {f"{verb[:-1]}ied" for verb in _VERBS if verb[-1] == "y"}
+_PASTS = {f"{verb[:-1]}ied" if verb[-1] == "y" else f"{verb.removesuffix('e')}ed" for verb in _VERBS}
+VERBS = _VERBS | _PASTS | {f"{verb}ed" for verb in _VERBS}  # "played"
 
 
 class AskedForm(NamedTuple):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +20,9 @@ from numpy.typing import NDArray
 from refdesk.ask.figures import Quantity, figures
 from refdesk.ask.plan_choice import FoundTable, TablePlan, place_of, table_of
 from refdesk.ask.table_view import AskedWords, CellPlan, Places, Selection, View, head_text
+from refdesk.ask.wording import is_plural
 from refdesk.tables import shown_value
 from refdesk.text import words
-from refdesk.ask.wording import is_plural
-from itertools import takewhile
 
 MOST = 24  # rows that are told
 # Chance that these rows are what is asked for: of 14 questions to WikiTableQuestions' even tables that were answered so
@@ -110,7 +110,8 @@ def _naming(view: View) -> list[int]:
     chosen: list[int] = []
     for column in range(view.width):
         texts = [view.texts[row][column] for row in range(view.count)]
-        if view.is_number[column] or sum(len(word) > 2 and word.isalpha() for text in texts for word in words(text)) < WORDS * max(1, len(texts)):
+        said = sum(len(word) > 2 and word.isalpha() for text in texts for word in words(text))
+        if view.is_number[column] or said < WORDS * max(1, len(texts)):
             continue
         chosen.append(column)
         named = {tuple(view.texts[row][own] for own in chosen) for row in range(view.count)}
@@ -194,13 +195,17 @@ def _counts_answers(before: str) -> bool:
     return _COUNTED.fullmatch(before.rpartition(",")[2]) is not None
 
 
+def _column_named(text: str) -> str:
+    return " ".join(takewhile(lambda word: word not in _BEHIND, text.split()))
+
+
 def _all_in_order(text: str) -> Order | None:
     if match := _FROM.search(text):
         things, column = text[: match.start()], text[match.end() :].strip(" .?!")
         how = f"has the {match[1]} {column}" if column else f"is the {match[1]}"
     elif (match := _SORTED.search(text)) and (by := _BY.search(text, match.end())):
         things = text[match.end() : by.start()].strip(" ,") or text[: match.start()]
-        how = f"has the {'lowest' if _RISING.search(text) else 'highest'} {' '.join(takewhile(lambda word: word not in _BEHIND, by[1].split()))}"
+        how = f"has the {'lowest' if _RISING.search(text) else 'highest'} {_column_named(by[1])}"
     else:
         return None
     named = things.split()

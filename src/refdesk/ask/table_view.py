@@ -26,6 +26,7 @@ Rows = Sequence[int]  # numbers of rows, rising
 Places = Sequence[tuple[int, int]]  # row and column of cells
 Matched = dict[tuple[int, float], Rows]  # (words of the question, share of the cell's words that they are) -> rows
 
+
 class Compared(NamedTuple):
     """What two numbers are to one another; growth and share in per cent."""
 

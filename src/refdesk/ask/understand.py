@@ -40,7 +40,7 @@ from refdesk.library import LibraryReader
 from refdesk.ports import LLM, Embedder
 from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND_ALONE_SCHEMA, STAND_ALONE_SYSTEM
 from refdesk.settings import Settings
-from refdesk.text import (QUERY_STOP_WORDS, STOP_WORDS, edit_distances, query_terms, terms, words)
+from refdesk.text import QUERY_STOP_WORDS, STOP_WORDS, edit_distances, query_terms, terms, words
 from refdesk.trace import Stage, Trace, in_thread, is_able, json_reply
 from refdesk.types import Scope
 
@@ -548,6 +548,15 @@ def _edits(word: str, near: str) -> Iterator[tuple[str, int]]:
             yield ("double_for_single" if word[i] in _beside(word, i) else "put_in"), i
 
 
+@cache
+def keys_beside(letter: str) -> frozenset[str]:
+    if letter not in _KEYS:
+        return frozenset()
+    row, place = _KEYS[letter]
+    near = {key for key, (other, at) in _KEYS.items() if abs(row - other) <= 1 and abs(place - at) <= 1}
+    return frozenset(near - {letter})
+
+
 def _is_swapped(word: str, near: str, i: int, j: int) -> bool:
     return i > 1 and j > 1 and word[i - 1] == near[j - 2] and word[i - 2] == near[j - 1]
 
@@ -557,10 +566,8 @@ def _beside(word: str, place: int) -> str:
 
 
 def _replacement(typed: str, meant: str) -> str:
-    if typed in _KEYS and meant in _KEYS:
-        (row, place), (other_row, other_place) = _KEYS[typed], _KEYS[meant]
-        if typed != meant and abs(row - other_row) <= 1 and abs(place - other_place) <= 1:
-            return "key_beside"
+    if meant in keys_beside(typed):
+        return "key_beside"
     return "vowel" if typed in _VOWELS and meant in _VOWELS else "other_letter"
 
 

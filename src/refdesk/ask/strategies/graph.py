@@ -135,7 +135,8 @@ def _ranked(around: Around, query: Query, first: Sequence[Hit]) -> tuple[dict[in
         for keys, cosine in zip(around.names[chunk_id], around.cosines[chunk_id].tolist(), strict=False):
             for key in keys:
                 column = nodes[key]
-                edges[row, column] = edges[column, row] = max(edges[row, column], max(cosine, NEAREST_TO_NONE) ** SHARPNESS)
+                weight = max(cosine, NEAREST_TO_NONE) ** SHARPNESS
+                edges[row, column] = edges[column, row] = max(edges[row, column], weight)
         for theme in _keywords(around.chunks[chunk_id][0]):
             if theme in themes:
                 column = nodes["theme", theme]
