@@ -24,7 +24,7 @@ from refdesk.ask.extract import extract
 from refdesk.ask.followup import stand_alone
 from refdesk.ask.judge import candidates, doubted, judge, refuse
 from refdesk.ask.keep import AskPorts, Keeper
-from refdesk.ask.plan import Budget
+from refdesk.ask.plan import DEEP, Budget
 from refdesk.ask.report import SubQuestion, headed, quoted_parts, sections, written_parts
 from refdesk.ask.retrieve import interleave, retrieve
 from refdesk.ask.sentences import Evidence
@@ -241,7 +241,7 @@ def fitting(query: Query, attempt: int = 0) -> str:
 
 async def _searched(search: Search, query: Query, strategy: str) -> Retrieved:
     desk, plan = search.desk, search.plan
-    depth = max(plan.candidates, 50 if strategy != "hybrid" else 0)
+    depth = max(plan.candidates, DEEP if strategy != "hybrid" else 0)
     chosen = replace(plan, strategy=strategy, candidates=depth, use_mmr=query.hints.use_mmr)
     ports = (desk.library, desk.embedder, desk.reranker, desk.settings, search.trace, desk.reader, desk.models)
     return await retrieve(query, chosen, search.question.scope, *ports)

@@ -354,6 +354,7 @@ def previews(context: Context) -> tuple[Citation, ...]:
 # A passage in short stands for its chunk: whoever cites it cites the chunk's own sentences, never the summary.
 
 
+LEFT_OUT = 50  # summaries that are looked at for the names of what was left out
 SHARE = 0.3  # of the room that is kept for summaries where there are any
 LENGTHS = (8, 20, 1000)  # words of a summary: as short as it gets, shortened, whole
 LABEL_TOKENS = 16  # number, chunk, headings
@@ -447,10 +448,11 @@ def said_of_short(context: Context, retrieved: Retrieved, library: LibraryReader
     if not left:
         return ""
     documents = {
-        document.id: document for _, document in library.chunks([summary.chunk_id for summary in left[:50]]).values()
+        document.id: document
+        for _, document in library.chunks([summary.chunk_id for summary in left[:LEFT_OUT]]).values()
     }
     sections: dict[str, None] = {}
-    for summary in left[:50]:
+    for summary in left[:LEFT_OUT]:
         if summary.document_id in documents and summary.heading_path:
             sections[f"{' › '.join(summary.heading_path)} ({documents[summary.document_id].name})"] = None
     named = list(sections)[:NAMED]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from calendar import day_name
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from refdesk.document_names import (
 )
 from refdesk.library import LibraryReader
 from refdesk.periods import SPOKEN_DATE, When, document_period, read_date
-from refdesk.text import QUERY_STOP_WORDS, patterns, query_terms, terms, terms_of_each, words
+from refdesk.text import QUERY_STOP_WORDS, named_lines, patterns, query_terms, terms, terms_of_each, words
 from refdesk.types import Chunk, Document, Range, Scope
 
 LISTED = 50  # names of documents in an answer
@@ -492,7 +493,10 @@ def _cited(marker: int, mention: FirstMention) -> Citation:
 # --- which days are meant? --------------------------------------------------------------------------------------------
 
 _STRETCHES = {unit: re.compile(rf"\b(?:{words})(?:en?|es|[ns])?\b", re.IGNORECASE) for unit, words in STRETCHES.items()}
-_WEEKDAYS = patterns("catalogue", "weekdays", re.IGNORECASE)
+_WEEKDAYS = {
+    int(day): re.compile(rf"\b(?:{day_name[int(day)]}|{words})\b", re.IGNORECASE)
+    for day, words in named_lines("catalogue", "weekdays").items()
+}
 _ENDS = patterns("catalogue", "ends", re.IGNORECASE)
 _COUNT = re.compile(r"(?:(?<!\w)\w++\s++){0,2}(?<!\w)(\d{1,4})\s++\Z")  # with what stands before it: "in the last 7"
 _DAYS = {"hour": 1, "day": 1, "week": 7, "month": 30, "year": 365}
@@ -536,7 +540,7 @@ def _relative_days(text: str, today: datetime.date) -> Days | None:
             return Days(*_named_days(name, today), *match.span())
     for number, pattern in _WEEKDAYS.items():
         if match := pattern.search(text):
-            day = today - datetime.timedelta(days=(today.weekday() - int(number)) % _DAYS["week"])
+            day = today - datetime.timedelta(days=(today.weekday() - number) % _DAYS["week"])
             return Days(day, day, *match.span())
     for unit, pattern in _STRETCHES.items():
         if (match := pattern.search(text)) and (count := _COUNT.search(text[: match.start()])):

@@ -56,7 +56,7 @@ LIKELY_SHORT = 0.3
 NEAR = 3.0
 FURTHER = 10.0  # for the differing value of another document, which nobody may have read
 LIST_ITEMS = 12  # that are shown
-ANALYSIS_NEAR, ANALYSIS_SENTENCES = 2.5, 3
+ANALYSIS_SENTENCES = 3
 SUMMARY_SENTENCES = 6
 UNNAMED_SENTENCES = 2  # for each side, where one is not named
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
@@ -354,7 +354,7 @@ def _analysis(ranked: Sequence[ScoredSentence], settings: Settings) -> list[Scor
     near = (
         sentence
         for sentence in ranked
-        if sentence.score > best.score - ANALYSIS_NEAR and sentence.chunk.document_id == best.chunk.document_id
+        if sentence.score > best.score - NEAR and sentence.chunk.document_id == best.chunk.document_id
         if sentence is best or _ends(sentence)
     )
     first, *others = _distinct(near, max(ANALYSIS_SENTENCES, settings.max_sentences))

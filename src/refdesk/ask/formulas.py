@@ -584,9 +584,11 @@ def of_each_owner(
 def _without(text: str, stems: frozenset[str]) -> str:
     """Without the names of the others, and what joins them and compares: "Apple or Intel"."""
     kept = [
-        word for word in text.split() if stems.isdisjoint(terms(word)) and not _COMPARES.fullmatch(word.strip(",?"))
+        word for word in text.split() if stems.isdisjoint(terms(word)) and word.strip(",?").lower() not in _COMPARES
     ]
     return " ".join(kept)
 
 
-_COMPARES = re.compile(r"or|company|higher|lower|more|less|larger|smaller|greater|bigger|compare", re.IGNORECASE)
+_COMPARES = frozenset(
+    ("or", "company", "compare", "more", "less", "higher", "lower", "larger", "smaller", "greater", "bigger")
+)

@@ -84,8 +84,8 @@ WEIGHTS = Signs(
 NOTHING = 16.5  # score of "none of them"
 MOST_EXTRA = 4
 OTHERWISE = 0.5  # what a row loses that is called by another name of the same line item than is asked for
-OTHER = 2.5  # the same where the report has a row of the very name: total revenue is more than net sales there
-PART = 2.5  # what a row loses that another one of its name is the whole of
+OTHER = PART = 2.5  # the same where the report has a row of the very name: total revenue is more than net sales there;
+# and what a row loses that another one of its name is the whole of
 NO_RATE = 3.0  # what an amount in millions, a count or a percentage loses where something per share is asked for
 USUAL, SMALLEST = 8.0, 6.0  # powers of ten that percentages, and small numbers, are weighed as
 

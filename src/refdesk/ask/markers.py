@@ -27,7 +27,7 @@ from itertools import pairwise, takewhile
 from refdesk.answer import Context
 from refdesk.ask.citations import FENCE, LONGEST, CitationResolver, closes_fence, outside_code, run_length, span_end
 from refdesk.prompts import NOT_IN_DOCUMENTS
-from refdesk.text import sentences, title_lines
+from refdesk.text import sentences, title_lines, words
 from refdesk.types import Range
 
 # What has been shown of an answer, and what waits until the next character is known?
@@ -581,13 +581,13 @@ def _bare(text: str, visible: str) -> str:
 
 
 def _claims_something(text: str, has_markers: bool) -> bool:
-    words = re.findall(r"\w+", text)
-    if len(words) < 2 and not has_markers:
+    said = words(text)
+    if len(said) < 2 and not has_markers:
         return False
-    if not words or text.endswith("?") or is_refusal(text):
+    if not said or text.endswith("?") or is_refusal(text):
         return False
     if has_markers:
         return True
     if text.endswith(":"):
-        return len(words) > 20
-    return not (_SMALL_TALK.match(text) and len(words) < 12 and not any(word[0].isdigit() for word in words))
+        return len(said) > 20
+    return not (_SMALL_TALK.match(text) and len(said) < 12 and not any(word[0].isdigit() for word in said))

@@ -69,7 +69,7 @@ def _when_sent(reading: Reading, hit: Hit) -> int | None:
 
 def _made_sure(reading: Reading, place: int, chunk: Chunk) -> Reading:
     """The whole of the line is the answer."""
-    start, end = chunk.sentences[place][:2]
+    start, end, *_ = chunk.sentences[place]
     spans = list(reading.spans)
     spans[place] = FoundSpan(start + len(SENT), end, CERTAIN)
     return replace(reading, answered=max(reading.answered, ANSWERED), spans=tuple(spans))
@@ -77,7 +77,7 @@ def _made_sure(reading: Reading, place: int, chunk: Chunk) -> Reading:
 
 def _read_without(place: int, chunk: Chunk, query: Query, reader: Reader) -> Reading | None:
     """The passage as if this sentence were not there; where no other one states an answer, it is none."""
-    start, end = chunk.sentences[place][:2]
+    start, end, *_ = chunk.sentences[place]
     blank = replace(chunk, text=f"{chunk.text[:start]}{' ' * (end - start)}{chunk.text[end:]}")
     reading = reader.read(query.fullest, blank)
     if reading is None or max((span.score for span in reading.spans if span), default=0.0) >= STATED:

@@ -46,19 +46,17 @@ from refdesk.text import QUERY_STOP_WORDS, terms
 from refdesk.types import Document
 
 FILE = "plan_choice.npz"
-MOST_JUDGED = 10  # plans that a reader judges
 UNKNOWN_IDF = 6.0  # of a word that no idf is known of
 SAME_DIGITS = 4  # behind the point, in which two numbers are one
-MOST_PLANS = 10  # of one table that are compared with those of others
+MOST_PLANS = 10  # that a reader judges, and of one table that are compared with those of others
 THEN = 0.25  # for a table that has a column of the time asked for, beside the share of words and the search's score
 MOST_TABLES = 8  # that plans are made for: the best by the words they hold and by what the search gave
 LONGEST_QUANTITY = 30  # letters of a cell that a number may stand among
 MOST_READ = 24  # cells of a plan whose periods and units are looked at
-OTHER_LENGTH = 0.5  # what a chance is multiplied by of a figure that is of a longer or shorter time than is asked for
+UNSURE = 0.5  # what a chance is multiplied by of a figure of another length of time, or whose column nothing tells
 PART = 1.5  # log-odds that a plan loses whose row is a part of another plan's
 SMALLER = 0.8  # of a number, below which another one of the same name is a part of it
 SUREST = 0.98  # chance of a plan among several ways to say a question
-GUESSED = 0.5  # of its chance, for a plan whose column nothing in the question tells
 NEARLY = 0.5  # of the best chance, from which on another reading is named beside it
 Pair = tuple[float, float]
 CLAUSE = re.compile(r"[.;:]\s")
@@ -139,7 +137,7 @@ def best_plan(
     length = length_asked(text, read_period(text))
     found = [replace(plan, asked_months=length) if _is_of_other_length(plan, length) else plan for plan in found]
     chances = _chances(found, scores, np.array(judge_plans(found, reader)))
-    chances *= [OTHER_LENGTH if plan.asked_months else 1.0 for plan in found]
+    chances *= [UNSURE if plan.asked_months else 1.0 for plan in found]
     first, *others = [int(place) for place in np.argsort(-chances)]
     other = (
         replace(found[others[0]], chance=float(chances[others[0]]))
@@ -173,7 +171,7 @@ def _chances(
         odds = np.exp(ranked - max(ranked.max(), 0.0))
         none = math.exp(-max(ranked.max(), 0.0))  # no table answers: a score of 0
         chances[own] = odds / (odds.sum() + none)
-    chances *= [plan.means * (GUESSED if plan.guesses_column else 1.0) for plan in found]
+    chances *= [plan.means * (UNSURE if plan.guesses_column else 1.0) for plan in found]
     if len(ways) > 1:
         best = [min(float(chances[own].max()), SUREST) for own in ways]
         total = 1.0 + sum(chance / (1.0 - chance) for chance in best)
@@ -272,7 +270,7 @@ def shortlist(found: Sequence[TablePlan]) -> tuple[list[TablePlan], NDArray[np.f
         if key not in best or (not found[best[key]].keeps_order and found[at].keeps_order):
             best[key] = at
         odds[key] = odds.get(key, 0.0) + math.exp(min(scores[at], 50.0))
-    chosen = sorted(odds, key=lambda key: -odds[key])[:MOST_JUDGED]
+    chosen = sorted(odds, key=lambda key: -odds[key])[:MOST_PLANS]
     plans = [found[best[key]] for key in chosen]
     # Whether the row is meant is weighed last, once.
     own = [

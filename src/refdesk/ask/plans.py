@@ -32,6 +32,8 @@ from refdesk.tables import Grid
 from refdesk.text import terms
 
 MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE = 40, 70, 400, 8
+MOST_ANY = 12  # rows that a question names one by one
+MOST_OTHER = 6  # sets of rows and columns that no word of the question points at
 MOST_CONDITIONS = 4  # of a sheet that a question names together; and sets of rows that are grouped, and rows of a
 # column that match best, each looked at for itself
 OF_GROUPS = frozenset(("value", "which_more", "which_less", "apart", "difference", "growth", "share", "ratio"))
@@ -106,15 +108,15 @@ class _Maker:
                     keep(view.merged(named.values()), _union(mask for mask, _ in named), _mean(named), column, "any")
             for row, mask, quality in ranked:
                 # Of many rows that match alike, no one is the one that is meant.
-                if sum(len(rows) for key, rows in matched.items() if _fit(key) == _fit((mask, quality))) <= MOST_SINGLE:
+                if sum(len(rows) for key, rows in matched.items() if _fit(key) == _fit((mask, quality))) <= MOST_ANY:
                     keep((row,), mask, quality, column)
             full = {mask: rows for (mask, quality), rows in matched.items() if quality >= 1}
-            for mask, rows in itertools.islice(sorted(full.items(), key=lambda item: item[1][0]), MOST_SINGLE):
+            for mask, rows in itertools.islice(sorted(full.items(), key=lambda item: item[1][0]), MOST_OTHER):
                 keep(rows, mask, 1.0, column)
-            if 1 < sum(map(len, full.values())) <= MOST_SINGLE:
+            if 1 < sum(map(len, full.values())) <= MOST_ANY:
                 keep(view.merged(full.values()), _union(full), 1.0, column, "any")
             for rows in (self._one_each(matched), self._years_between(column)):
-                if 1 < len(rows) <= MOST_SINGLE:
+                if 1 < len(rows) <= MOST_ANY:
                     own = [
                         next((key for key, all_rows in matched.items() if row in all_rows), (0, 0.0)) for row in rows
                     ]
@@ -143,7 +145,7 @@ class _Maker:
             if telling >> bit & 1:
                 best = max(mask.bit_count() for mask, _ in matched if mask >> bit & 1)
                 own = [rows for (mask, _), rows in matched.items() if mask >> bit & 1 and mask.bit_count() == best]
-                if sum(map(len, own)) > MOST_SINGLE:
+                if sum(map(len, own)) > MOST_ANY:
                     return ()
                 found.update(dict.fromkeys(self.view.merged(own)))
         return tuple(found)
@@ -192,7 +194,7 @@ class _Maker:
                 if not any(full[condition] & ~m == 0 != m & ~full[condition] for m in full.values())
             ]
             return [every, *fullest][:MOST_SETS]
-        for first, second in itertools.combinations(self.equal[:MOST_SINGLE] + self.compared[:MOST_SINGLE], 2):
+        for first, second in itertools.combinations(self.equal[:MOST_SINGLE] + self.compared[:MOST_OTHER], 2):
             if first.by == second.by:
                 continue
             rows = self.view.common(first.rows, second.rows)
@@ -351,7 +353,7 @@ class _Maker:
                     distinct = view.distinct(chosen.rows, column)
                     if distinct < len(chosen.rows):
                         yield self._plan("distinct", chosen, column, "computed", number=float(distinct))
-                if not view.is_number[column] or not (self.masks[column] or view.width <= MOST_SINGLE):
+                if not view.is_number[column] or not (self.masks[column] or view.width <= MOST_OTHER):
                     continue
                 if (added := view.added(chosen.rows, column)) is None:
                     continue
@@ -467,7 +469,7 @@ class _Maker:
         )
 
     def _frequencies(self) -> Iterator[CellPlan]:
-        for chosen in self.sets[:MOST_SINGLE]:
+        for chosen in self.sets[:10]:
             if len(chosen.rows) < 3 or self._asks_beyond(chosen):
                 continue
             for column in self.columns:

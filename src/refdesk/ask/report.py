@@ -14,7 +14,7 @@ from typing import Any
 from refdesk.answer import Context, Event, Plan, Query, Retrieved, Turn
 from refdesk.ask.citations import render
 from refdesk.ask.draft import EXTRACTIVE, Draft
-from refdesk.ask.extract import Quote, extract
+from refdesk.ask.extract import SUMMED_UP, Quote, extract
 from refdesk.ask.generate import gave_up, generate, notify, quote_instead, refuses, written_into
 from refdesk.ask.markers import numbered_by_passage
 from refdesk.ask.plan import Budget
@@ -28,7 +28,6 @@ from refdesk.types import Hit
 HEADING = "## "
 SECTION_SENTENCES, PART_SENTENCES = 4, 2  # quoted for a section of a report, and for a part of an answer
 PASSAGES = 6  # that a section is written from
-SURE = 0.8  # how sure it may be that the sentences of its sections say what was asked for; nothing has measured it
 LONGEST_HEADING = 80
 WITHOUT = "{model} did not answer, so the sections are quoted from the documents."
 Writer = Callable[..., AsyncGenerator[Event, None]]
@@ -125,7 +124,7 @@ async def _quoted(
         quotes: list[Quote] = await in_thread(extract, part.query, context, part.retrieved, settings, most)
         quotes = [quote for quote in quotes if quote.text not in quoted_texts]
         if is_report:
-            quotes = [replace(quote, most=min(quote.most, SURE)) for quote in quotes if _tells(quote)]
+            quotes = [replace(quote, most=min(quote.most, SUMMED_UP)) for quote in quotes if _tells(quote)]
         quoted_texts.update(quote.text for quote in quotes)
         for place, quote in enumerate(quotes):
             heading = f"\n\n{HEADING}{part.heading}\n\n" if is_report else "\n\n"

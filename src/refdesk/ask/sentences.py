@@ -534,7 +534,7 @@ def _say_the_same(one: SentenceWords, other: SentenceWords) -> bool:
 
 
 def sentence_text(chunk: Chunk, place: int) -> str:
-    start, end = chunk.sentences[place][:2]
+    start, end, *_ = chunk.sentences[place]
     return chunk.text[start:end]
 
 
@@ -562,7 +562,7 @@ def heads_text(chunk: Chunk, sentence: int) -> bool:
     if chunk.kind != "text" or sentence + 1 >= len(chunk.sentences):
         return False
     text, below = sentence_text(chunk, sentence).strip(), sentence_text(chunk, sentence + 1).strip()
-    start, end = chunk.sentences[sentence][:2]
+    start, end, *_ = chunk.sentences[sentence]
     before = chunk.text[chunk.sentences[sentence - 1].end : start] if sentence else "\n\n"
     is_block = "\n\n" in before and "\n\n" in chunk.text[end : chunk.sentences[sentence + 1].start]
     is_below_text = not sentence or sentence_text(chunk, sentence - 1).strip()[-1:] in ENDS

@@ -16,6 +16,7 @@ from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.plan_choice import FoundTable, report_period
 from refdesk.ask.sentences import question_words
 from refdesk.ask.table_answer import cell_citations
+from refdesk.ask.table_parts import decimals_of
 from refdesk.ask.table_question import FEW, columns_of, is_of_other_length, length_asked
 from refdesk.ask.table_view import NAMED, compared
 from refdesk.library import LibraryReader
@@ -28,7 +29,6 @@ MOST_COMPARED = 12  # attributes
 UNSURE = 0.7  # where a side says only part of the label, or another table has rows for both too
 EXACT = 0.9
 OPERATION = "compare"
-_DECIMALS = re.compile(r"\.(\d+)")
 # "How does its income compare to its sales?", "the ratio of": two amounts of one owner, the one as a part of the other.
 _ASKS_SHARE = re.compile(
     r"\b(?:share|ratio|proportion|percentage|per ?cent)\b|%|\bcompared? (?:to|with) (?:its|their)\b", re.IGNORECASE
@@ -245,7 +245,7 @@ def _difference(cells: Sequence[StoredCell]) -> str:
     """Of two numbers in one measure, the first less the second."""
     if len(cells) != 2 or len({(cell.unit, cell.scale) for cell in cells}) != 1 or None in {c.number for c in cells}:
         return ""
-    decimals = max(len(match[1]) if (match := _DECIMALS.search(cell.text)) else 0 for cell in cells)
+    decimals = max(decimals_of(cell.text) for cell in cells)
     first, second = (cell.number or 0.0 for cell in cells)
     return shown_value(f"{first - second:,.{decimals}f}", cells[0].unit, cells[0].scale)
 

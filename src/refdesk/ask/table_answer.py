@@ -56,7 +56,7 @@ SHOWN_AMONG_FEW = 0.35  # tables: the row of another one is seldom meant; of eve
 # What times a table has columns of is asked for in few words that it says: of TAT-QA's even contexts every such reading
 # is right from here on.
 TIMES = 0.15
-INSTEAD = 0.35  # of a refusal, where a number is asked for: half of such figures are right there
+INSTEAD = SHOWN_AMONG_FEW  # of a refusal, where a number is asked for: half of such figures are right there
 SUREST_AMONG_MANY = below(HIGH)  # whether the row of this table or of its neighbour is meant cannot be known for sure
 NAMED_BY = 2  # words of the question that a document is called by and another is not
 WORTH_DOUBT = 0.02  # chance of a figure that what the text says is not sure against

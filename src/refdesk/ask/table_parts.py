@@ -162,14 +162,14 @@ def _adds_up(rows: Sequence[int], total: int, view: View, numbers: NDArray[np.fl
     filled = ~np.isnan(own)
     if not filled.any() or np.isnan(numbers[list(rows)][:, filled]).all():
         return False
-    step = 10.0 ** -max(_decimals(text) for text in view.texts[total][1:])
+    step = 10.0 ** -max(decimals_of(text) for text in view.texts[total][1:])
     added = np.nansum(numbers[list(rows)][:, filled], axis=0)
     off = np.abs(added - own[filled])
     is_some = np.abs(own[filled]) > 0
     return bool(is_some.any() and np.all(off <= ROUNDED * step * max(2, len(rows) - 1)))
 
 
-def _decimals(text: str) -> int:
+def decimals_of(text: str) -> int:
     digits = text.rstrip(" )%").rpartition(".")
     return len(digits[2]) if digits[1] and digits[2].isdigit() else 0
 

@@ -376,9 +376,7 @@ def renamed(
 
 # --- tables that only other words find -------------------------------------------------------------------------------
 
-MOST_DOCUMENTS = 3  # whose rows are looked through
-MOST_SEARCHED = 3  # names of rows that are searched for
-MOST_HITS = 3  # tables that each is searched in
+MOST_DOCUMENTS = 3  # whose rows are looked through; names of rows that are searched for, and tables for each
 
 
 def with_named_rows(
@@ -421,9 +419,9 @@ def with_named_rows(
     known_chunks = {hit.chunk.id for hit in found}
     most = max((hit.score for hit in found), default=1.0)
     added: list[Hit] = []
-    for chance, document_id, name in sorted(best, reverse=True)[:MOST_SEARCHED]:
+    for chance, document_id, name in sorted(best, reverse=True)[:MOST_DOCUMENTS]:
         within = replace(scope, documents=(document_id,), kinds=("table",))
-        for hit in library.search(name, vector, MOST_HITS, "bm25", within, settings):
+        for hit in library.search(name, vector, MOST_DOCUMENTS, "bm25", within, settings):
             if hit.chunk.id not in known_chunks:
                 known_chunks.add(hit.chunk.id)
                 added.append(replace(hit, score=most * chance))
@@ -540,7 +538,7 @@ def _of_rows(view: View, selections: tuple[Selection, ...], words: int) -> list[
 
 def _of_texts(texts: Sequence[str], lowered: str, own_words: set[str]) -> tuple[float, float, float]:
     shown = " ".join(texts).lower()
-    shown_words = re.findall(r"\w+", shown)
+    shown_words = words(shown)
     repeated = sum(word in own_words for word in shown_words) / max(1, len(shown_words))
     return float(len(shown) > 2 and shown in lowered), repeated, min(len(shown), 80) / 80
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from refdesk.ask.figures import Quantity, figures
 from refdesk.ask.plan_choice import FoundTable, TablePlan, place_of, table_of
+from refdesk.ask.support import is_negated
 from refdesk.ask.table_view import AskedWords, CellPlan, Places, Selection, View, head_text
 from refdesk.ask.wording import is_plural
 from refdesk.tables import shown_value
@@ -30,7 +31,7 @@ MOST = 24  # rows that are told
 CHANCE = 0.55
 WORDS = 0.8  # words of three letters and more that the cells of a column have on average, which names the rows
 _OR_EQUAL = re.compile(r"\b(?:at least|at most|up to|(?:no|not) (?:less|more|fewer) than)\b|[≥≤]|[<>]=", re.IGNORECASE)
-_LEAVES_OUT = re.compile(r"\b(?:no|not|never|without|besides|except|other)\b|n['’]t\b", re.IGNORECASE)
+_LEAVES_OUT = frozenset(("without", "besides", "except", "other"))
 
 
 class _Compared(NamedTuple):
@@ -46,7 +47,7 @@ def filtered_rows(text: str, candidates: Iterable[FoundTable]) -> TablePlan | No
     bounds = [
         quantity for quantity in figures(text) if quantity.kind == "number" and quantity.bound in ("over", "under")
     ]
-    if len(bounds) != 1 or _LEAVES_OUT.search(_OR_EQUAL.sub("", text)):
+    if len(bounds) != 1 or _leaves_out(_OR_EQUAL.sub("", text)):
         return None
     asked = AskedWords(text)
     options: list[tuple[FoundTable, _Compared]] = []
@@ -58,6 +59,10 @@ def filtered_rows(text: str, candidates: Iterable[FoundTable]) -> TablePlan | No
         return None
     found, compared = max(options, key=lambda option: option[1].worth)
     return _plan(found, asked, bounds[0], compared, text)
+
+
+def _leaves_out(text: str) -> bool:
+    return is_negated(text) or not _LEAVES_OUT.isdisjoint(words(text))
 
 
 def _column(view: View, asked: AskedWords, bound: Quantity) -> _Compared | None:

@@ -41,7 +41,7 @@ def _units() -> Iterator[tuple[str, Unit]]:
             yield from ((one, Unit(base, float(factor) * times)) for one in _with_plural(word))
 
 
-SCALES = {word: float(factor) for factor, words in _lines("scales") for word in words}
+SCALES = {word: float(factor) for factor, own in _lines("scales") for one in own for word in _with_plural(one)}
 CURRENCIES = {word: code for code, words in _lines("currencies") for own in words for word in _with_plural(own)}
 UNITS = dict(_units())
 ORDINALS = {word: number for number, word in enumerate(word_list("units", "ordinals"), 1)} | {"twentieth": 20}

@@ -27,13 +27,12 @@ from refdesk.text import query_terms
 from refdesk.trace import Trace, in_thread
 from refdesk.types import Box
 
-MOST_PICTURES = 4  # of pages and figures in one request
+MOST_PICTURES = 4  # of pages and figures in one request, and attached to one question
 PAGE_WIDTH = 1200  # pixels; small print is still read
 LONGEST_SIDE = 1568  # pixels of an attached picture: larger ones are made smaller by the providers anyway
 MEGABYTE = 1 << 20
 LARGEST = 10 * MEGABYTE  # bytes of one as it comes
 MOST_PIXELS = 60_000_000
-MOST_ATTACHED = 4
 KINDS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 DESCRIBED_TOKENS = 120
 BLIND = "{who}, so captions and text (including OCR) were used instead of page images."
@@ -62,8 +61,8 @@ def require_sight(models: Models, settings: Settings) -> None:
 
 def checked(images: Sequence[Any]) -> tuple[Image, ...]:
     """Pictures as a caller hands them in (bytes, a path, or an `Image`), looked at and made small enough to send."""
-    if len(images) > MOST_ATTACHED:
-        raise UsageError(f"a question can have at most {MOST_ATTACHED} images, not {len(images)}")
+    if len(images) > MOST_PICTURES:
+        raise UsageError(f"a question can have at most {MOST_PICTURES} images, not {len(images)}")
     return tuple(_checked(image) for image in images)
 
 

@@ -43,9 +43,7 @@ KEPT = 2048  # sentences, words and names remembered: those of a question are as
 STOP_TERMS = frozenset(terms(" ".join(STOP_WORDS | QUERY_STOP_WORDS)))
 _COUNTED = word_list("words", "number words")  # zero, one, …, nineteen, twenty, thirty, …, ninety, hundred, …
 NUMBER_WORDS = {word: place for place, word in enumerate(_COUNTED[: _COUNTED.index("twenty")])}
-NUMBER_WORDS |= {
-    word: 10 * tens for tens, word in enumerate(_COUNTED[len(NUMBER_WORDS) : _COUNTED.index("hundred")], 2)
-}
+NUMBER_WORDS |= {word: 10 * tens for tens, word in enumerate(_COUNTED[20 : _COUNTED.index("hundred")], 2)}
 YEAR_NUMBER = re.compile(r"(?:19|20)\d\d")
 PERCENT = re.compile(r"%|\bper ?cent", re.IGNORECASE)
 POSSESSIVE = re.compile(r"['’]s?$")
@@ -152,7 +150,7 @@ def named_cells(chunk: Chunk, sentence: int) -> list[tuple[str, str]]:
     for first, last, *_ in chunk.sentences[:head]:
         if CELLS in chunk.text[first:last]:
             names = _below(names, cells(chunk.text[first:last]))
-    start, end = chunk.sentences[sentence][:2]
+    start, end, *_ = chunk.sentences[sentence]
     own = cells(chunk.text[start:end])
     if len(names) != len(own) or not all(any(letter.isalpha() for letter in name) for name in names if name):
         return []
@@ -228,7 +226,7 @@ _POLITE = re.compile(
     r"|(?:please )?(?:tell|show|give) (?:me|us)\s+|do you (?:happen to )?know\s+|i(?:'m| am) wondering\s+|i wonder\s+"
     r"|(?:i|we) (?:want|need|would like|'d like|wish) to know\s+|what do (?:the|my|our) documents say about\s+)?"
 )
-_LAST_POLITE = re.compile(r"(?<![\s,])[\s,]+(?:please|thanks|thank you|kindly)$")
+_LAST_POLITE = ("please", "thanks", "thank you", "kindly")
 # Endings that a small word is contracted with: "what's", "they've". "Can't" is "can not", "won't" "will not".
 _ENDED = {"'s": "is", "'re": "are", "'ll": "will", "'ve": "have"}
 _STEMS = {"ca": "can", "wo": "will", "sha": "shall"}
@@ -296,7 +294,9 @@ def _settled(small: list[Placed]) -> tuple[Placed, ...]:
 def _tokens(question: str) -> list[str]:
     text = fold(question).strip().rstrip("?.! ")
     text = " ".join(map(_in_full, text.split()))
-    text = _LAST_POLITE.sub("", _POLITE.sub("", text))
+    text = _POLITE.sub("", text)
+    for polite in _LAST_POLITE:
+        text = text.removesuffix(f" {polite}").rstrip(" ,")
     text = text.replace("how come ", "why ")
     text = re.sub(r"(?<=\w)'s\b|(?<=s)'(?=\s|$)", "", text)
     text = text.removeprefix("if ").removeprefix("whether ").removeprefix("about ")
@@ -578,7 +578,6 @@ def other_language(question: str, written: Collection[str]) -> str:
 MEASURED, UNFIT = 0.3, 0.24
 MONEY = "money"
 
-_HOW_MUCH = re.compile(r"\bhow ([a-z]+)\b")
 _measured: dict[str, dict[str, Any]] = {}  # vectors of the measures by the name of the embedder
 
 
@@ -587,8 +586,8 @@ def unfit_units(question: str, embedder: Embedder) -> frozenset[str]:
 
     "How heavy is the buoy?" -> {"m", "km/h", "V", …}
     """
-    asked = _HOW_MUCH.search(fold(question))
-    if asked is None or asked[1] in QUERY_STOP_WORDS or asked[1] in ("many", "much"):  # their noun tells
+    asked = fold(question).partition("how ")[2].split()[:1]
+    if not asked or asked[0] in QUERY_STOP_WORDS or asked[0] in ("many", "much"):  # their noun tells
         return frozenset()
     if embedder.name not in _measured:
         phrases = (line.partition(" = ") for line in asset_lines("units", "measures"))
