@@ -139,7 +139,7 @@ _TITLE = r"(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\))"
 _LINK = re.compile(
     rf"\({_GAP}*+(?:(?:<[^<>\n]*>|(?:[^\s()]|\([^\s()]*\))++)(?:{_GAP}++{_TITLE})?|(?<!\(){_TITLE}|){_GAP}*+\)"
 )
-_ROUND_WORDS = ("sources", "source", "passages", "passage")
+_ROUND_WORDS = ("source", "passage")
 _ROUND = re.compile(
     r"\((?:sources?|passages?)\s*+(?:[:#]\s*+)?\d++(?:\s*+(?:,|;|and|&|-|–)\s*+(?:(?:source|passage)s?\s*+)?\d++)*\s*+\)",
     re.I,

@@ -592,7 +592,7 @@ def unfit_units(question: str, embedder: Embedder) -> frozenset[str]:
     if embedder.name not in _measured:
         phrases = (line.partition(" = ") for line in asset_lines("units", "measures"))
         _measured[embedder.name] = {base: embedder.embed_query(phrase) for base, _, phrase in phrases}
-    vector = embedder.embed_query(f"How {asked[1]} is it?")
+    vector = embedder.embed_query(f"How {asked[0]} is it?")
     near = {base: float(vector @ measure) for base, measure in _measured[embedder.name].items()}
     near["s"] = near["month"] = max(near["s"], near["month"])
     best = max(near.values())
