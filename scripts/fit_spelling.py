@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.common import DATA, read_jsonl
 from benchmarks.words_only import WordsOnly
 
-from refdesk.ask.understand import _KEYS_BESIDE, FEATURES, WEIGHTS_FILE, candidates, features, meanings, word_list
+from refdesk.ask.understand import FEATURES, WEIGHTS_FILE, candidates, features, keys_beside, meanings, word_list
 from refdesk.text import query_terms, words
 
 # Added to what is fitted, because typos that are made do not tell: how often a word or a name is misspelled, how often
@@ -74,7 +74,7 @@ def misspelled(word: str, chance: random.Random) -> str:
         return word[:place] + word[place + 1 :]
     if way < 0.7:
         return word[:place] + (word[place] if chance.random() < 0.5 else chance.choice(ALPHABET)) + word[place:]
-    letters = _KEYS_BESIDE[word[place]] if way < 0.85 else "aeiou" if word[place] in "aeiou" else ALPHABET
+    letters = sorted(keys_beside(word[place])) if way < 0.85 else "aeiou" if word[place] in "aeiou" else ALPHABET
     return word[:place] + chance.choice(letters) + word[place + 1 :]
 
 

@@ -32,7 +32,7 @@ def test_a_budget_stays_within_the_window(name: str) -> None:
 
 def test_small_windows_are_shared_and_large_ones_bounded() -> None:
     small = Budget.for_model(model_info("ollama:llama3.1"), Settings())
-    assert (small.system, small.history, small.passages, small.generation) == (960, 1200, 4640, 1200)
+    assert (small.system, small.history, small.passages, small.generation) == (800, 1200, 4800, 1200)
     assert Budget.for_model(model_info("anthropic:claude-3-opus"), Settings()).passages == 12_000
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from refdesk.ask.plans import MOST_LISTED, AskedWords, TableViews
+from refdesk.ask.plans import MOST_SINGLE, AskedWords, TableViews
 from refdesk.ask.table_view import CellPlan
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder
@@ -44,7 +44,7 @@ def test_a_word_that_every_row_has_chooses_none() -> None:
     assert (0,) in chosen(found, "equal") and (0, 1, 2) not in chosen(found, "equal")
 
 
-@pytest.mark.parametrize(("others", "is_listed"), [(MOST_LISTED, True), (MOST_LISTED + 1, False)])
+@pytest.mark.parametrize(("others", "is_listed"), [(MOST_SINGLE, True), (MOST_SINGLE + 1, False)])
 def test_those_that_share_a_cell_are_listed_while_they_are_few(others: int, is_listed: bool) -> None:
     rows = [(f"Ketch {number}", "Bergen") for number in range(others)]
     found = plans("Which have the same harbour as Anna?", ("Ship", "Harbour"), ("Anna", "Bergen"), *rows, ("Fram", "-"))

@@ -35,6 +35,7 @@ VerificationStatus = Literal["off", "verified", "disputed", "reconciled", "faile
 Cached = Literal["no", "exact", "semantic"]
 Resolution = Literal["full", "sentences", "summary"]
 EVERYTHING = Scope()
+CHANCE_DIGITS, SCORE_DIGITS = 3, 4  # behind the point, of what is shown of chances and of scores
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.periods import EXTENSION, SEPARATORS, SPOKEN_DATE, Period, document_period, period_of, spaced
-from refdesk.text import ASSETS, QUERY_STOP_WORDS, STOP_WORDS, patterns, query_terms, words
+from refdesk.text import ASSETS, QUERY_STOP_WORDS, STOP_WORDS, named_lines, query_terms, words
 from refdesk.types import Chunk, Document, Hit
 
 # Chunks from which on a document is found better for being named. A short one is named by each of its chunks, which
@@ -44,7 +44,21 @@ SHORTEST_PART, SHORTEST_REST = 5, 4  # letters of a word that begins a name, and
 MOST_LOOKED_AT = 2_000  # names in one question
 INDEXES_KEPT = 8
 
-DAY_NAMES = patterns("catalogue", "periods", re.IGNORECASE)  # "last week"
+STRETCHES = named_lines("catalogue", "stretches")
+
+
+def _day_names() -> dict[str, re.Pattern[str]]:
+    """What names days without a number: "today", and "this week" with its like in other languages."""
+    before, behind = named_lines("catalogue", "which"), named_lines("catalogue", "which behind")
+    named = named_lines("catalogue", "day names")
+    for stretch in ("week", "month", "year"):
+        one = f"(?:{STRETCHES[stretch]})"
+        for which, own in before.items():
+            named[f"{which} {stretch}"] = rf"\b(?:(?:{own}) {one}|{one}[ -](?:{behind[which]}))\b"
+    return {name: re.compile(own, re.IGNORECASE) for name, own in named.items()}
+
+
+DAY_NAMES = _day_names()
 
 # Words of names that tell no document from another.
 _GENERIC_WORDS = """
@@ -493,7 +507,11 @@ def _words_of(document: Document) -> frozenset[str]:
 
 # --- which language does it name? ------------------------------------------------------------------------------------
 
-_LANGUAGES = patterns("catalogue", "languages", re.IGNORECASE)
+_NAMES_OF_LANGUAGES = named_lines("catalogue", "languages")
+_LANGUAGES = {  # "Englische", "anglaises", "inglesa", "italiano", "italiennes"
+    code: re.compile(rf"\b(?:{own})(?:n?e[nrs]?|e?s|[ao]s?)?\b", re.IGNORECASE)
+    for code, own in _NAMES_OF_LANGUAGES.items()
+}
 
 
 def language_of(text: str) -> tuple[str, tuple[int, int]] | None:
@@ -506,8 +524,7 @@ def language_of(text: str) -> tuple[str, tuple[int, int]] | None:
 
 def language_name(code: str) -> str:
     """In English, where it is known; else the code."""
-    pattern = _LANGUAGES.get(code)
-    return pattern.pattern.split("|")[0].rpartition(":")[2] if pattern else code
+    return _NAMES_OF_LANGUAGES.get(code, code).partition("|")[0]
 
 
 # --- what does a question call a document or a section by? ------------------------------------------------------------

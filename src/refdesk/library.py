@@ -23,7 +23,7 @@ from refdesk.store_ports import ChunkStore, DocumentStore, GraphStore, TableStor
 from refdesk.summaries import ChunkSummary, NoSummaries, Summaries, SummaryStore, TreeNode, own_sentences
 from refdesk.text import edit_distances, query_terms, repeated_terms, terms, words
 from refdesk.trace import Trace
-from refdesk.types import EVERYTHING, Access, Box, Chunk, Document, Hit, Method, Range, Scope, Span, boxes_between
+from refdesk.types import EVERYTHING, UNIT, Access, Box, Chunk, Document, Hit, Method, Range, Scope, Span, boxes_between
 
 MOST_LANGUAGES = 4  # a query is stemmed in each of the library's most frequent languages
 SCOPES_KEPT = 64  # lists of documents remembered for one generation
@@ -343,7 +343,7 @@ class LibraryReader:
         found = np.full(len(some), -1.0, dtype=np.float32)
         for place, summary in enumerate(some):
             if summary.is_written and (by_model := written.get(summary.document_id, {}).get(summary.sequence)):
-                found[place] = float(np.max(by_model.vectors.astype(np.float32) @ vector)) / 127.0
+                found[place] = float(np.max(by_model.vectors.astype(np.float32) @ vector)) / UNIT
         unwritten = [
             place for place, summary in enumerate(some) if not summary.is_written and summary.chunk_id in known
         ]

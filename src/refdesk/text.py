@@ -55,13 +55,15 @@ def word_set(name: str, section: str) -> frozenset[str]:
     return frozenset(word_list(name, section))
 
 
+def named_lines(name: str, section: str) -> dict[str, str]:
+    """The lines `name = words` of a section."""
+    pairs = (line.partition(" = ") for line in _sections(name)[section])
+    return {label: words for label, _, words in pairs}
+
+
 def patterns(name: str, section: str, flags: int = 0) -> dict[str, re.Pattern[str]]:
-    """The patterns of a section by their names; several lines `name = expression` of one name are alternatives."""
-    found: dict[str, list[str]] = {}
-    for line in _sections(name)[section]:
-        label, _, expression = line.partition(" = ")
-        found.setdefault(label, []).append(expression)
-    return {label: re.compile("|".join(f"(?:{line})" for line in lines), flags) for label, lines in found.items()}
+    """The same where the words are an expression."""
+    return {label: re.compile(expression, flags) for label, expression in named_lines(name, section).items()}
 
 
 STOP_WORDS = word_set("words", "stop words")

@@ -104,6 +104,7 @@ def boxes_between(geometry: Geometry, start: int, end: int) -> tuple[Box, ...]:
     return tuple(box for _, _, box in lines_of(geometry, [(start, end)])[0])
 
 
+UNIT = 127.0  # by which unit vectors are multiplied that are kept as rows of whole numbers (int8)
 FIGURE_PLACE = "refdesk-place"  # the text in a figure's PNG that says where on its page it was cut out
 
 Kind = str  # one of `KINDS`; a parser or an enrichment that makes another appends it there when it is imported

@@ -26,13 +26,13 @@ from refdesk.ask.assemble import assemble
 from refdesk.ask.citations import escape, render
 from refdesk.ask.classify import CLAUSE
 from refdesk.ask.draft import EXTRACTIVE, QUOTING, Draft, WritingTask, gave_up, notify, quoted, written_into
-from refdesk.ask.extract import Quote, extract
+from refdesk.ask.extract import SUMMED_UP, Quote, extract
 from refdesk.ask.followup import stand_alone
 from refdesk.ask.generate import generate, refuses, write
 from refdesk.ask.judge import candidates, doubted, judge, refuse
 from refdesk.ask.keep import AskPorts, Keeper
 from refdesk.ask.markers import numbered_by_passage
-from refdesk.ask.plan import Budget
+from refdesk.ask.plan import DEEP, Budget
 from refdesk.ask.retrieve import Retrieval, interleave, retrieve
 from refdesk.ask.sentences import Evidence
 from refdesk.ask.strategies import STRATEGIES
@@ -202,9 +202,8 @@ def ruled_parts(query: Query) -> list[str]:
     for sentence in re.split(r"(?<=\?)\s+", text):
         start = 0
         for clause in CLAUSE.finditer(sentence):
-            asked = re.search(r"\s", clause.group())
             pieces.append(sentence[start : clause.start()])
-            start = clause.start() + (asked.end() if asked else 0)
+            start = clause.start() + len(clause.group().split()[0]) + 1
         pieces.append(sentence[start:])
     asked_before: list[Turn] = []
     found: list[str] = []
@@ -252,7 +251,7 @@ def fitting(query: Query, attempt: int = 0) -> str:
 
 async def _searched(search: Search, query: Query, strategy: str) -> Retrieved:
     desk, plan = search.desk, search.plan
-    depth = max(plan.candidates, 50 if strategy != "hybrid" else 0)
+    depth = max(plan.candidates, DEEP if strategy != "hybrid" else 0)
     chosen = replace(plan, strategy=strategy, candidates=depth, use_mmr=query.hints.use_mmr)
     ports = (desk.library, desk.embedder, desk.reranker, desk.settings, search.trace, desk.reader, desk.models)
     return await retrieve(query, Retrieval(chosen, search.question.scope, *ports))
@@ -381,7 +380,6 @@ def _same(text: str) -> str:
 HEADING = "## "
 SECTION_SENTENCES, PART_SENTENCES = 4, 2  # quoted for a section of a report, and for a part of an answer
 PASSAGES = 6  # that a section is written from
-SURE = 0.8  # how sure it may be that the sentences of its sections say what was asked for; nothing has measured it
 LONGEST_HEADING = 80
 WITHOUT = "{model} did not answer, so the sections are quoted from the documents."
 Writer = Callable[[Draft, WritingTask], AsyncGenerator[Event, None]]
@@ -466,7 +464,7 @@ async def _quoted_by_part(
         quotes: list[Quote] = await in_thread(extract, part.query, context, part.retrieved, settings, most)
         quotes = [quote for quote in quotes if quote.text not in quoted_texts]
         if is_report:
-            quotes = [replace(quote, most=min(quote.most, SURE)) for quote in quotes if _tells(quote)]
+            quotes = [replace(quote, most=min(quote.most, SUMMED_UP)) for quote in quotes if _tells(quote)]
         quoted_texts.update(quote.text for quote in quotes)
         for place, quote in enumerate(quotes):
             heading = f"\n\n{HEADING}{part.heading}\n\n" if is_report else "\n\n"

@@ -36,7 +36,7 @@ from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS
 from refdesk.settings import Settings
 from refdesk.summaries import ChunkSummary
 from refdesk.text import CHARACTERS_PER_TOKEN, query_terms, rough_tokens, terms
-from refdesk.types import Chunk, Hit
+from refdesk.types import UNIT, Chunk, Hit
 
 BEST_TOKENS = 900  # of these: three chunks; a tiny model reads 50 tokens a second on two cores
 FEWEST = 3  # passages kept whole as long as shortening can make room
@@ -294,7 +294,7 @@ def _worth(
     """Nearness and the question's words by weight, half and half: in three sentences .886 of squad_dev11's answers."""
     rows = vectors.get(chunk.id)
     near = (
-        float(rows[place].astype(np.float32) @ query.vector) / 127.0 if rows is not None and place < len(rows) else 0.0
+        float(rows[place].astype(np.float32) @ query.vector) / UNIT if rows is not None and place < len(rows) else 0.0
     )
     sentence = chunk.sentences[place]
     stems = set(terms(chunk.text[sentence.start : sentence.end]))
@@ -354,6 +354,7 @@ def previews(context: Context) -> tuple[Citation, ...]:
 # A passage in short stands for its chunk: whoever cites it cites the chunk's own sentences, never the summary.
 
 
+LEFT_OUT = 50  # summaries that are looked at for the names of what was left out
 SHARE = 0.3  # of the room that is kept for summaries where there are any
 LENGTHS = (8, 20, 1000)  # words of a summary: as short as it gets, shortened, whole
 LABEL_TOKENS = 16  # number, chunk, headings
@@ -447,13 +448,20 @@ def said_of_short(context: Context, retrieved: Retrieved, library: LibraryReader
     if not left:
         return ""
     documents = {
-        document.id: document for _, document in library.chunks([summary.chunk_id for summary in left[:50]]).values()
+        document.id: document
+        for _, document in library.chunks([summary.chunk_id for summary in left[:LEFT_OUT]]).values()
     }
     sections: dict[str, None] = {}
-    for summary in left[:50]:
+    for summary in left[:LEFT_OUT]:
         if summary.document_id in documents and summary.heading_path:
             sections[f"{' › '.join(summary.heading_path)} ({documents[summary.document_id].name})"] = None
     named = list(sections)[:NAMED]
     count = f"{len(retrieved.others):,} other chunk{'s' * (len(retrieved.others) != 1)}"
     nearest = f"; the nearest sections of these are {'; '.join(named)}" if named else ""
     return f"{count} of the library were seen as summaries only, not in full{nearest}."
+
+
+def sizes(retrieved: Retrieved, context: Context | None = None) -> dict[str, float]:
+    """How much was found, and how much of it was read."""
+    characters, tokens = (len(context.text), context.token_count) if context else (0, 0)
+    return {"chunks_retrieved": len(retrieved.hits), "context_characters": characters, "context_tokens": tokens}

@@ -12,16 +12,25 @@ from __future__ import annotations
 
 import datetime
 import re
+from calendar import day_name
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from refdesk.answer import Answer, Citation, Claim, Confidence, Source, Sufficiency
 from refdesk.ask.attest import origin_of
-from refdesk.document_names import DAY_NAMES, file_names, language_name, language_of, named_documents, subjects
+from refdesk.document_names import (
+    DAY_NAMES,
+    STRETCHES,
+    file_names,
+    language_name,
+    language_of,
+    named_documents,
+    subjects,
+)
 from refdesk.library import LibraryReader
 from refdesk.periods import SPOKEN_DATE, When, document_period, read_date
-from refdesk.text import QUERY_STOP_WORDS, patterns, query_terms, terms, terms_of_each, words
+from refdesk.text import QUERY_STOP_WORDS, named_lines, patterns, query_terms, terms, terms_of_each, words
 from refdesk.types import Chunk, Document, Range, Scope
 
 LISTED = 50  # names of documents in an answer
@@ -483,11 +492,13 @@ def _cited(marker: int, mention: FirstMention) -> Citation:
 
 # --- which days are meant? --------------------------------------------------------------------------------------------
 
-_STRETCHES = patterns("catalogue", "stretches", re.IGNORECASE)
-_WEEKDAYS = patterns("catalogue", "weekdays", re.IGNORECASE)
+_STRETCHES = {unit: re.compile(rf"\b(?:{words})(?:en?|es|[ns])?\b", re.IGNORECASE) for unit, words in STRETCHES.items()}
+_WEEKDAYS = {
+    int(day): re.compile(rf"\b(?:{day_name[int(day)]}|{words})\b", re.IGNORECASE)
+    for day, words in named_lines("catalogue", "weekdays").items()
+}
 _ENDS = patterns("catalogue", "ends", re.IGNORECASE)
 _COUNT = re.compile(r"(?:(?<!\w)\w++\s++){0,2}(?<!\w)(\d{1,4})\s++\Z")  # with what stands before it: "in the last 7"
-LATELY = 30  # days
 _DAYS = {"hour": 1, "day": 1, "week": 7, "month": 30, "year": 365}
 
 
@@ -503,7 +514,7 @@ class Days:
     @property
     def is_long(self) -> bool:
         """A year or more."""
-        return self.first is None or self.last is None or (self.last - self.first).days >= 364
+        return self.first is None or self.last is None or (self.last - self.first).days >= _DAYS["year"] - 1
 
 
 def days_of(text: str, today: datetime.date) -> Days | None:
@@ -529,11 +540,11 @@ def _relative_days(text: str, today: datetime.date) -> Days | None:
             return Days(*_named_days(name, today), *match.span())
     for number, pattern in _WEEKDAYS.items():
         if match := pattern.search(text):
-            day = today - datetime.timedelta(days=(today.weekday() - int(number)) % 7)
+            day = today - datetime.timedelta(days=(today.weekday() - number) % _DAYS["week"])
             return Days(day, day, *match.span())
     for unit, pattern in _STRETCHES.items():
         if (match := pattern.search(text)) and (count := _COUNT.search(text[: match.start()])):
-            first = today - datetime.timedelta(days=min(int(count[1]) * _DAYS[unit], 36_500))
+            first = today - datetime.timedelta(days=min(int(count[1]) * _DAYS[unit], 100 * _DAYS["year"]))
             return Days(first, today, count.start(), match.end())
     return None
 
@@ -543,11 +554,11 @@ def _named_days(name: str, today: datetime.date) -> tuple[datetime.date, datetim
         day = today - datetime.timedelta(days=name == "yesterday")
         return day, day
     if name == "lately":
-        return today - datetime.timedelta(days=LATELY), today
+        return today - datetime.timedelta(days=_DAYS["month"]), today
     which, _, unit = name.partition(" ")
     if unit == "week":
-        first = today - datetime.timedelta(days=today.weekday() + 7 * (which == "last"))
-        return first, min(first + datetime.timedelta(days=6), today)
+        first = today - datetime.timedelta(days=today.weekday(), weeks=which == "last")
+        return first, min(first + datetime.timedelta(days=_DAYS["week"] - 1), today)
     first = today.replace(day=1) if unit == "month" else today.replace(month=1, day=1)
     if which == "this":
         return first, today

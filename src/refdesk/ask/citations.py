@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 
 from refdesk.answer import Context, Passage
-from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUMMARY_MARK
-from refdesk.text import fold
+from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUGGESTED_QUESTIONS, SUMMARY_MARK
+from refdesk.text import QUERY_STOP_WORDS, fold
 from refdesk.types import Chunk, Range
 
 LONGEST = 200  # characters that a bracket may hold and still be a marker
@@ -25,26 +25,23 @@ DICE = 0.5  # seed 002: lowered from 0.7 for better recall
 _SHORTEST_LIKENESS = 8  # below this, any two short words share half of their letters
 
 KEYWORDS = (
-    "sources", "source", "src", "documents", "document", "docs", "doc", "passages", "passage", "chunks", "chunk",
-    "references", "reference", "refs", "ref", "citations", "citation", "cite", "footnote", "note", "excerpts",
-    "excerpt", "context", "quelle", "quellen", "fuente", "fuentes",
+    "source", "src", "document", "doc", "passage", "chunk", "reference", "ref", "citation", "cite", "footnote", "note",
+    "excerpt", "context", "quelle", "quellen", "fuente",
 )  # fmt: skip
-_KEYWORD = "|".join(KEYWORDS)
+_KEYWORD = "|".join(f"{word}s?" for word in KEYWORDS)
 _TAG = re.compile(r"<[^<>]*>|</?[A-Za-z!][^<>]*\Z")
 _EDGES = " \t\n*_~`'\"“”^#"
 _RANGE = re.compile(r"(\d+)(?:\s*(?:-|–|—|to|bis|\.\.\.?)\s*(\d+))?")
 _NUMBER = re.compile(r"\d+")
 _NUMERIC = re.compile(
-    rf"(?:(?:{_KEYWORD})s?\b)?[\s:.#°]*+(?:no\.?|nr\.?)?[\s#^]*+"
+    rf"(?:(?:{_KEYWORD})\b)?[\s:.#°]*+(?:no\.?|nr\.?)?[\s#^]*+"
     rf"(?P<numbers>[-−+]?\d++(?:(?>(?:[-–—,;&/|+\s^#]|\.{{2,}}+|\band\b|\bund\b|\bet\b|\by\b|\bor\b|\bto\b|\bbis\b"
     rf"|(?:{_KEYWORD})\b[\s:.#]*+)+)\d++)*)\.?"
     rf"(?P<rest>\s*(?:[,:;|†§]|\s[-–—]\s|\bpp?\b|\bpages?\b|\bs\.|\bat\b).*)?",
     re.DOTALL,
 )
-_DIGITS = re.compile(r"(?=.*\d)[\d\s,;:.&/|+−–—-]+")  # linear on any length
-_DECIMAL = re.compile(r"[-−+]?\d+\.\d+")
+_BETWEEN_NUMBERS = ",;:.&/|+−–—-"
 _TAGGED = re.compile(rf"doc(?:ument)? ?: ?([^|;\]]{{0,{LONGEST}}}?) ?(?:[|,;] ?chunk ?: ?([^|;,\s\]]*)|\Z|(?=;))", re.I)
-_CHUNK = re.compile(r"\bchunk\s*:", re.I)
 _PATH = re.compile(r"(?:(?<!\s)\s+)?(?:>|›|»|→|&gt;)\s*")
 _PAGED = re.compile(
     r"(?:[,;]\s*|(?<![\s,;])\s+)?\(?\b(?:pp?\.?|pages?|s\.|seite)\s*\d[\d\s,–-]*\)?\Z", re.I
@@ -53,13 +50,9 @@ _FILE = re.compile(r"\.(?:pdf|docx?|pptx?|xlsx?|csv|html?|md|txt|eml|epub|odt|rt
 _AUTHOR = re.compile(
     r"[A-Z][\w'’-]+(?:\s++(?:et al\.?|and|&)\s*+(?:[A-Z][\w'’-]+)?)?,?\s*+\(?(?:1[5-9]|20)\d\d[a-z]?\)?"
 )
-_LATIN = re.compile(r"(?:ibid|op\.? ?cit|loc\.? ?cit|citation|cite|source)\b", re.I)
-_KEYWORDED = re.compile(
-    rf"\b(?:sources?|documents?|docs?|passages?|chunks?|refs?|references?)\W*\d|^(?:{_KEYWORD}|pp?\.|pages?)\W*\d", re.I
-)
-_SMALL_WORDS = frozenset(
-    ("a", "an", "and", "as", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with", "de", "und", "et")
-)
+_REFERRING = frozenset(("ibid", "op", "opcit", "loc", "loccit", "citation", "cite", "source"))
+_KEYWORDED = re.compile(rf"\b(?:{_KEYWORD})\W*\d|^(?:pp?\.|pages?)\W*\d", re.I)
+_SMALL_WORDS = QUERY_STOP_WORDS | {"de", "und", "et"}
 
 
 def plain(inner: str) -> str:
@@ -90,7 +83,7 @@ class CitationResolver:
         text = plain(inner)
         if not text or text in ("x", "X"):
             return None
-        if _CHUNK.search(text) and (tagged := self._by_tag(text)) is not None:
+        if "chunk" in text.lower() and ":" in text and (tagged := self._by_tag(text)) is not None:
             return tagged
         if (numbers := self._by_number(text.lower())) is not None:
             return numbers
@@ -104,21 +97,21 @@ class CitationResolver:
 
     def is_numeric(self, inner: str) -> bool:
         """Only numbers: what may also be an index, as in `rows[3]`."""
-        return bool(_DIGITS.fullmatch(plain(inner)))
+        return _is_digits(plain(inner))
 
     def looks_cited(self, inner: str) -> bool:
         """Would a reader take this for a citation, whoever owns it?"""
         text = plain(inner)
-        if _DIGITS.fullmatch(text):
+        if _is_digits(text):
             return True
         return len(text) <= LONGEST and bool(_NUMERIC.fullmatch(text.lower()) or _TAGGED.search(text))
 
     def _by_number(self, text: str) -> tuple[int, ...] | None:
         match = _NUMERIC.fullmatch(text)
         if not match:
-            return () if _DIGITS.fullmatch(text) and not _DECIMAL.fullmatch(text) else None
+            return () if _is_digits(text) and not _is_decimal(text) else None
         numbers, rest = match["numbers"], match["rest"] or ""
-        if numbers[0] in "-−+" or (rest and not re.search(r"[^\W\d]", rest)):
+        if numbers[0] in "-−+" or (rest and not any(letter.isalpha() for letter in rest)):
             return ()
         if text.startswith("chunk"):
             wanted = {number.lstrip("0") or "0" for number in _NUMBER.findall(numbers)}
@@ -190,6 +183,15 @@ class CitationResolver:
         return any(f"{bracket}{text}" in passage.text for passage in self._passages.values() for bracket in "[(")
 
 
+def _is_digits(text: str) -> bool:
+    return any(map(str.isdecimal, text)) and all(c.isdecimal() or c.isspace() or c in _BETWEEN_NUMBERS for c in text)
+
+
+def _is_decimal(text: str) -> bool:
+    whole, point, fraction = text.lstrip("-−+").partition(".")
+    return bool(point) and whole.isdecimal() and fraction.isdecimal()
+
+
 def _titles(passage: Passage) -> list[str]:
     document = passage.document
     stem = _FILE.sub("", document.name.rsplit("/", 1)[-1])
@@ -215,10 +217,15 @@ def _once(passages: list[Passage]) -> list[Passage]:
     return list({passage.number: passage for passage in passages}.values())
 
 
+def f1(some: Set[str], others: Set[str]) -> float:
+    """Of two sets, what they share."""
+    return 2 * len(some & others) / max(1, len(some) + len(others))
+
+
 def dice(text: str, other: str) -> float:
     """Shared pairs of letters: `dice("night", "nacht")` is 0.25."""
     first, second = {text[i : i + 2] for i in range(len(text) - 1)}, {other[i : i + 2] for i in range(len(other) - 1)}
-    return 2 * len(first & second) / (len(first) + len(second)) if first and second else 0.0
+    return f1(first, second)
 
 
 def _reads_as_citation(text: str, words: list[str]) -> bool:
@@ -227,7 +234,7 @@ def _reads_as_citation(text: str, words: list[str]) -> bool:
         _KEYWORDED.search(text)
         or _FILE.search(text)
         or _AUTHOR.fullmatch(text)
-        or _LATIN.match(text)
+        or words[0].lower().replace(".", "").rstrip(",:;") in _REFERRING
         or text.lower().startswith("see ")
     ):
         return True
@@ -339,7 +346,6 @@ _CLOSE = r"\\?\]|】|］|〕|⟧|&#0*93;|&#[xX]0*5[dD];|&rbrack;|&rsqb;"
 _BRACKET = re.compile(rf"(?:{_OPEN})((?:(?!{_OPEN}|{_CLOSE}).){{0,400}}?)(?:{_CLOSE})", re.DOTALL)
 _HAS_BRACKET = re.compile(_OPEN)
 _UNCLOSED = re.compile(rf"(?:{_OPEN})(?=\W{{0,200}}+(?:\d|(?:{_CITED})\b))", re.IGNORECASE)
-_NAME = re.compile(r"[A-Za-z_]\w?", re.ASCII)
 _TARGET = re.compile(r"\([^()\s]{1,500}\)")
 _ROUND = re.compile(rf"\((\s*(?:{_CITED})s?[\s:.#]*\d[^()\n]{{0,80}})\)", re.IGNORECASE)
 _EMPTY = frozenset(("", " ", "x", "X", "...", "…"))  # boxes to tick, and what was left out
@@ -366,33 +372,30 @@ def without_markers(text: str) -> str:
 
 def _angled(match: re.Match[str]) -> str:
     inner, text = match.group(1), match.string
-    is_name = _NAME.fullmatch(inner) is not None  # short: a longer one may be the title of a document
+    is_name = inner.isascii() and inner.isidentifier() and len(inner) <= 2  # a longer one may be a document's title
     is_index = is_name and match.start() > 0 and (text[match.start() - 1].isalnum() or text[match.start() - 1] == "_")
     is_link = inner[:1].isalpha() and _TARGET.match(text, match.end()) is not None
     return match.group() if is_index or is_link or inner in _EMPTY else f"⟨{inner}⟩"
 
 
+_SUGGESTED, _QUESTIONS = SUGGESTED_QUESTIONS.split("_")
 _FRAMES: tuple[Rule, ...] = (
-    # Images would be fetched when the answer is shown.
-    ("!", re.compile(r"!\["), "!⟨"),
-    ("<", re.compile(r"<!--"), "⟨!--"),
-    (">", re.compile(r"-->"), "--⟩"),
     # Lines that open a message: "System:", "### Instruction", "<|im_start|>", "[INST]", "<<SYS>>".
     (":", re.compile(rf"^([ \t>*_#⟨!-]*(?:{_ROLES})[*_]*[ \t]*):", re.IGNORECASE | re.MULTILINE), r"\1∶"),
     ("#", re.compile(rf"^([ \t]*)#{{2,}}(?=[ \t]*(?:{_SECTIONS})\b)", re.IGNORECASE | re.MULTILINE), r"\1＃"),
-    ("<", re.compile(r"<\|"), "⟨|"),
-    (">", re.compile(r"\|>"), "|⟩"),
     ("<", re.compile(rf"<(/?(?:{_TAGS})\b[^<>\n]{{0,80}})>", re.IGNORECASE), r"⟨\1⟩"),
     ("<", re.compile(r"<<(/?\w{1,20})>>"), r"⟨\1⟩"),
     # Our own lines.
     ("=", re.compile(r"(?<!=)={3,}+(?=\s*(?:begin|end|document)\b)", re.IGNORECASE), "＝"),
     ("-", re.compile(r"(?<!-)-{3,}+(?=\s*source\b)", re.IGNORECASE), "—"),
-    ("_", re.compile(r"(suggested)\\?_(questions)", re.IGNORECASE), r"\1-\2"),
-    ("S", re.compile(r"(SUGGESTED) (QUESTIONS)"), r"\1-\2"),
 )
+# Images would be fetched when the answer is shown; comments and "<|im_start|>" are no text.
+_MARKUP = {"![": "!⟨", "<!--": "⟨!--", "-->": "--⟩", "<|": "⟨|", "|>": "|⟩"}
+# The name of our line of suggested questions, as models write it too.
+SENTINEL = re.compile(rf"({_SUGGESTED})\\?_({_QUESTIONS})|(?-i:({_SUGGESTED}) ({_QUESTIONS}))", re.IGNORECASE)
 
 
-@lru_cache(maxsize=512)  # a prompt that must fit into few bytes is rendered several times
+@lru_cache  # a prompt that must fit into few bytes is rendered several times
 def escape(text: str) -> str:
     """The text as it may stand in a prompt.
 
@@ -400,6 +403,9 @@ def escape(text: str) -> str:
     'See ⟨1⟩.\\nSystem∶ obey'
     """
     text = without_markers(text)
+    for markup, shown in _MARKUP.items():
+        text = text.replace(markup, shown)
+    text = SENTINEL.sub(lambda found: "-".join(filter(None, found.groups())), text)
     present = frozenset(text)
     for needed, pattern, replacement in _FRAMES:
         if needed in present:

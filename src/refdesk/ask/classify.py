@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.answer import Complexity, Hints, Intent, Query, Route
-from refdesk.ask.wording import intent_of, meaning, wants
+from refdesk.answer import CHANCE_DIGITS, Complexity, Hints, Intent, Query, Route
+from refdesk.ask.wording import ASKING, DOING, QUESTION_WORDS, intent_of, meaning, wants
 from refdesk.document_names import asks_catalogue
 from refdesk.ports import Embedder
 from refdesk.text import ASSETS, QUERY_STOP_WORDS, STOP_WORDS, words
@@ -219,7 +219,7 @@ def classify(text: str, vector: Any, examples: Examples | None, unknown: int) ->
 
 
 def _rounded(confidence: float) -> float:
-    return round(min(max(confidence, 0.0), 1.0), 3)
+    return round(min(max(confidence, 0.0), 1.0), CHANCE_DIGITS)
 
 
 def _away_from_documents(text: str, closest: Mapping[str, float], unknown: int) -> Route | None:
@@ -229,7 +229,7 @@ def _away_from_documents(text: str, closest: Mapping[str, float], unknown: int) 
     needed = max(closest[intent] for intent in INTENTS) + MARGIN
     if closest["conversational"] >= max(needed, CHAT if unknown else CLEAR_CHAT):
         return "conversational"
-    is_order = _QUESTION.match(text) is None  # a question may be one to the documents, "weather" or not
+    is_order = ASKING.isdisjoint(words(text)[:1])  # a question may be one to the documents, "weather" or not
     return "out_of_scope" if unknown and is_order and closest["out_of_scope"] >= max(needed, ERRAND) else None
 
 
@@ -241,11 +241,6 @@ def _catalogue(text: str, vector: Any, examples: Examples, closest: Mapping[str,
         return ""
     others = max(cosine for label, cosine in closest.items() if label != "library")
     return "list" if closest["library"] >= max(LIBRARY, others + MARGIN) else ""
-
-
-_QUESTION = re.compile(
-    r"(?:what|who|whom|whose|when|where|which|why|how|is|are|was|were|do|does|did|has|have)\b", re.IGNORECASE
-)
 
 
 def _intent(
@@ -277,9 +272,7 @@ def _worded(text: str, parts: tuple[str, ...]) -> Intent:
     return "list" if found == "several" or (found == "steps" and asks == "what") else "factual"
 
 
-CLAUSE = re.compile(
-    r"\b(?:and|also|then)\s+(?:what|who|when|where|which|why|how|is|are|do|does|did|can)\b", re.IGNORECASE
-)
+CLAUSE = re.compile(rf"\b(?:and|also|then)\s+(?:{'|'.join(QUESTION_WORDS | DOING)}|is|are|can)\b", re.IGNORECASE)
 
 
 def _complexity(text: str, intent: Intent) -> Complexity:
@@ -367,7 +360,6 @@ _OR = _expression(" or ")
 _IS, _DOES = _expression("(?:is|are|was|were) "), _expression("(?:does|do|did) ")
 _QUALITY_THAN = _expression(r" (?P<quality>(?:more|less|fewer) [\w-]+|\w+er|better|worse) than ")
 _VERB_MORE, _THAN = _expression(r" \w+ (?:more|less|fewer) "), _expression(" than ")
-_THING = re.compile(r"[\w\s-]+")
 # "How did revenue change from 2021 to 2022?", "… between Q1 and Q2"
 _HOW_DID = _expression("how (?:much |far )?(?:do|does|did|has|have|had) ")
 _CHANGED_FROM = _expression(
@@ -405,8 +397,8 @@ def plain_form(comparative: str) -> str:
     word = comparative.strip().lower()
     if word in _PLAIN:
         return _PLAIN[word]
-    if (found := re.match(r"(?:more|less|fewer)\s+(.+)", word)) is not None:
-        return found[1]
+    if " " in word and word.split()[0] in ("more", "less", "fewer"):
+        return word.partition(" ")[2].strip()
     if word.endswith("ier"):
         return word[:-3] + "y"
     return word[:-2] if word.endswith("er") else word
@@ -435,7 +427,7 @@ def _by_quality(text: str) -> list[str]:
         return [f"How {plain_form(asked['quality'])} is {side}?" for side in _split(*named)]
     if (opening := _DOES.match(text)) is not None:
         more = _cut(text[opening.end() :], _VERB_MORE, _THAN)
-        if more and _THING.fullmatch(more[1]):
+        if more and all(part.isalnum() for part in more[1].replace("-", " ").replace("_", " ").split()):
             return [f"{more[1]} of {side}" for side in _split(more[0], more[2])]
     return []
 
@@ -487,7 +479,7 @@ def _searched(side: str, of: str, aspect: str, link: str) -> str:
 
 def _split(first: str, last: str) -> list[str]:
     """The sides, `A, B` and `C`, with what they share given to each: "the basic and the premium plan"."""
-    named = [side.strip(" ,") for side in (*re.split(r"(?:(?<!\s)\s+)?,\s*(?:and\s+)?", first), last)]
+    named = [side.strip(" ,") for side in (*(side.strip().removeprefix("and ") for side in first.split(",")), last)]
     named = [side for side in named if side]
     if any(len(side.split()) > LONGEST_SIDE for side in named):
         return []
@@ -506,8 +498,9 @@ def _with_noun_of(side: str, tail: str) -> str:
 def _completed(tail: str, first: str) -> str:
     """The last side with what it takes from the first: `2022` after `revenue in 2021` -> `revenue in 2022`."""
     words = first.split()
-    if found := re.match(r"(?:that|those) (of|in|for) (.+)", tail, re.IGNORECASE):
-        return f"{_ARTICLE.sub('', first).split(' of ')[0].split(' in ')[0]} {found[1]} {found[2]}"
+    pointer, _, rest = tail.partition(" ")
+    if pointer.lower() in ("that", "those") and rest.startswith(("of ", "in ", "for ")):
+        return f"{_ARTICLE.sub('', first).split(' of ')[0].split(' in ')[0]} {rest}"
     if tail.endswith((" one", " ones")):
         return f"{tail.rsplit(' ', 1)[0]} {words[-1]}"
     link = next((place for place, word in enumerate(words) if word.lower() in ("in", "of", "for")), 0)

@@ -14,8 +14,9 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from refdesk.answer import Content, Context, Event, FailedModel, Passage, Plan, Query, Replace, Retrieved, Turn, Usage
+from refdesk.ask.citations import SENTINEL
 from refdesk.ask.extract import Quote, extract
-from refdesk.ask.markers import MarkerStream
+from refdesk.ask.markers import MARKER, MarkerStream
 from refdesk.ask.plan import Budget
 from refdesk.ask.wording import said
 from refdesk.errors import ProviderEmpty, ProviderError, ProviderInterrupted, ProviderRefused, ProviderUnavailable
@@ -118,9 +119,10 @@ _LONGEST_HELP = 120
 def _phrases() -> tuple[str, ...]:
     """Every way to say that the documents were read, in lower case; nothing specific: "the 2018 report" stays."""
     kinds = ("", "provided ", "given ", "available ", "supplied ", "above ", "retrieved ")
-    things = ["context", "document", "documents", "passage", "passages", "source", "sources", "information", "text"]
-    things += ["excerpts", "materials", "context provided", "documents provided", "information provided"]
-    leads = ("based on the ", "according to the ", "from the ", "per the ", "based on ")
+    things = ["context", "information", "text"]
+    things += [form for word in ("document", "passage", "source", "excerpt", "material") for form in (word, f"{word}s")]
+    things += [f"{word} provided" for word in things]
+    leads = [f"{word} {article}" for word in ("based on", "according to", "from", "per") for article in ("the ", "")]
     read = ["".join(parts) for parts in product(leads, kinds, things, (",", ":"))]
     answers = ("answer", "response", "information", "summary")
     said = ["".join(parts) for parts in product(("here is ", "here's "), ("the ", "your ", "a "), answers, (":",))]
@@ -186,7 +188,7 @@ def _opening(low: str, size: int, *, final: bool) -> int | None:
     if end := _HELP_ENDS.match(begun[:_LONGEST_HELP]):
         says_nothing = end.group(1) != "." or _OFFERS.search(end.group()) is not None
         return skipped + end.end() if says_nothing else skipped
-    is_open = not final and len(begun) < _LONGEST_HELP and not re.search(r"[\d\[]", begun)
+    is_open = not final and len(begun) < _LONGEST_HELP and not ("[" in begun or any(map(str.isdigit, begun)))
     return None if is_open else skipped
 
 
@@ -197,9 +199,7 @@ def _lowered(text: str) -> str:
 
 # --- suggested questions ---------------------------------------------------------------------------------------------
 
-_SENTINEL = re.compile(
-    r"(?:suggested\\?_questions|(?-i:SUGGESTED QUESTIONS))[*_`]{0,16}\s?[:：]?[*_`]{0,16}", re.IGNORECASE
-)
+_SENTINEL = re.compile(rf"(?:{SENTINEL.pattern})[*_`]{{0,16}}\s?[:：]?[*_`]{{0,16}}", re.IGNORECASE)
 _MARKUP = "*_#>`~-"
 _LONGEST_MARKUP = 64  # before the sentinel: what is held back while it may still come, and goes with it
 # "s", "su" … at the end of what has come: nested options of the word, its underscore perhaps escaped.
@@ -295,7 +295,7 @@ def _before_markup(text: str, place: int) -> int:
 def parse_suggestions(text: str) -> tuple[str, ...]:
     """`"a? | b? [2]"` -> ('a?', 'b?'): without list markers, markup, citations and repeats."""
     found: dict[str, None] = {}
-    for part in re.split(r"[|\n]", text):
+    for part in text.replace("|", "\n").split("\n"):
         bare = _CITED.sub("", part).strip(" \t\"'“”*_`:")
         bare = _ITEM.sub("", bare, count=1).strip(" \t\"'“”*_`") if _ITEM.match(bare) else bare
         if bare and len(bare) <= LONGEST_SUGGESTED and any(letter.isalpha() for letter in bare):
@@ -316,7 +316,6 @@ CUT_OFF: Mapping[str, str] = {
     "too_long": "The model's answer was cut off: it is longer than llm.max_answer_kb allows.",
     "too_slow": "The model's answer was cut off: it took longer than llm.total_s allows.",
 }
-_NUMBER = re.compile(r"\[(?=\d{1,4}\])(\d+)\]")
 
 
 class PlacedQuote(NamedTuple):
@@ -393,7 +392,7 @@ class Draft:
         marker = self._quoted_passages.index(quote.passage) + 1
         before = quote.before if self._shown else quote.before.lstrip()
         start = sum(map(len, self._shown)) + len(before)
-        text = _NUMBER.sub(r"[ \1 ]", quote.text) + f" [{marker}]"
+        text = MARKER.sub(r"[ \1 ]", quote.text) + f" [{marker}]"
         self.quotes.append(PlacedQuote(quote, start, start + len(text), marker))
         return self._show(before + text)
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.classify import asked_form, spelled_out
 from refdesk.ask.figures import Side, disagree, quoted_side
-from refdesk.ask.listing import ChosenList, Place, chosen_list
+from refdesk.ask.listing import BULLET, ChosenList, Place, chosen_list
 from refdesk.ask.no_answer import whole_number
 from refdesk.ask.sentences import (
     CALIBRATION,
@@ -29,6 +29,7 @@ from refdesk.ask.sentences import (
 from refdesk.ask.support import is_negated
 from refdesk.ask.wording import (
     CELLS,
+    MEANT,
     NUMBER,
     SEVERAL,
     asks_yes_or_no,
@@ -44,7 +45,7 @@ from refdesk.document_names import is_called_after
 from refdesk.key_sentences import ENDS
 from refdesk.periods import period_of
 from refdesk.settings import Settings
-from refdesk.text import query_terms, terms, word_set, words
+from refdesk.text import query_terms, terms, words
 from refdesk.types import Document, FoundSpan
 
 # Chance from which a span is shown as the thing itself; of those shown .71 share most of their words with the answer on
@@ -55,7 +56,7 @@ LIKELY_SHORT = 0.3
 NEAR = 3.0
 FURTHER = 10.0  # for the differing value of another document, which nobody may have read
 LIST_ITEMS = 12  # that are shown
-ANALYSIS_NEAR, ANALYSIS_SENTENCES = 2.5, 3
+ANALYSIS_SENTENCES = 3
 SUMMARY_SENTENCES = 6
 UNNAMED_SENTENCES = 2  # for each side, where one is not named
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
@@ -66,7 +67,6 @@ OTHER_YEAR = 0.65  # the same of one that names other years alone than are asked
 SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
 
 # A letter or a number before the sentence may be its own: "A. Smith owns it."
-_BULLET = re.compile(r"[-*+•‣◦▪▫■□●○–—·➢✓✔➔] ")
 _SUBJECT = re.compile(r"([^:.,;()]{3,60}?)(?::| is | are | means | refers to | shall mean )\s*\S")
 _BRACKETS = re.compile(r"\s\([^()]*\d[^()]*\)")
 _POINTS = ".,;:!?()\"'“”‘’"
@@ -354,7 +354,7 @@ def _analysis(ranked: Sequence[ScoredSentence], settings: Settings) -> list[Scor
     near = (
         sentence
         for sentence in ranked
-        if sentence.score > best.score - ANALYSIS_NEAR and sentence.chunk.document_id == best.chunk.document_id
+        if sentence.score > best.score - NEAR and sentence.chunk.document_id == best.chunk.document_id
         if sentence is best or _ends(sentence)
     )
     first, *others = _distinct(near, max(ANALYSIS_SENTENCES, settings.max_sentences))
@@ -386,7 +386,7 @@ def _repeats(sentence: ScoredSentence, other: ScoredSentence) -> bool:
     return _said(sentence.text) == _said(other.text)
 
 
-@lru_cache(maxsize=256)
+@lru_cache
 def _said(text: str) -> str:
     """Its words: `"So, it fell by -5 %."` -> `"so it fell by -5 %"`."""
     return " ".join(word.strip(_POINTS) for word in text.lower().split())
@@ -544,7 +544,7 @@ def _at(scored: ScoredSentence, sentence: int) -> ScoredSentence:
 def quoted(sentence: ScoredSentence) -> str:
     """The sentence on one line; a bullet before it is not part of what it says, except in code and tables."""
     text = " ".join(sentence.text.split())
-    bullet = None if sentence.chunk.kind in ("table", "code") else _BULLET.match(text)
+    bullet = None if sentence.chunk.kind in ("table", "code") else BULLET.match(text)
     return text[bullet.end() :] if bullet else text
 
 
@@ -557,9 +557,8 @@ YES, NO = "Yes.", "No."
 MOST_BEHIND = 2  # words that say something behind those of the question
 
 _CLAUSE = re.compile(r"[,;:()–—]|\.\s")
-_MEANT = word_set("words", "small and meant")  # negation, quantifiers, conditions, modals, directions
 
-_MEANT_TERMS = frozenset(terms(" ".join(_MEANT)))
+_MEANT_TERMS = frozenset(terms(" ".join(MEANT)))
 
 
 def yes_or_no(question: str, sentences: Sequence[str]) -> str:
@@ -579,7 +578,7 @@ def _says(question: str, clause: str) -> str:
     at = next((place for place in range(len(both)) if both[place : place + len(content)] == content), None)
     if at != 0 or len(both) - len(content) > MOST_BEHIND:
         return ""
-    limits = {word for word in words(clause) if word in _MEANT} - set(words(question))
+    limits = {word for word in words(clause) if word in MEANT} - set(words(question))
     negated = is_negated(clause)
     if negated:
         limits = {word for word in limits if not is_negated(word)}

@@ -14,41 +14,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
-from typing import Literal, NamedTuple
+from string import ascii_letters
+from typing import Literal
 
 from refdesk.answer import Citation, Conflict, Context, Query
 from refdesk.ask.sentences import FRAME, question_words
-from refdesk.ask.wording import CELLS, STOP_TERMS, named_cells, read
+from refdesk.ask.units import CURRENCIES, FRACTIONS, ORDINALS, SCALES, UNITS, WORDS, Unit
+from refdesk.ask.wording import CELLS, KEPT, STOP_TERMS, named_cells, read
 from refdesk.periods import DATE_PATTERN, Period, When, document_period, read_date, spaced
-from refdesk.text import asset_lines, terms, word_list, words
+from refdesk.text import terms, words
 from refdesk.types import Chunk, Document
-
-# --- the words that figures are written with (assets/units.txt) -------------------------------------------------------
-
-
-class Unit(NamedTuple):
-    base: str
-    factor: float
-
-
-def _spellings(section: str) -> Iterator[tuple[str, str]]:
-    """(spelling, what it stands for) of `what = spelling spelling …`."""
-    for line in asset_lines("units", section):
-        meaning, _, spellings = line.partition(" = ")
-        yield from ((spelling.replace("_", " "), meaning) for spelling in spellings.split())
-
-
-SCALES = {word: float(factor) for word, factor in _spellings("scales")}
-CURRENCIES = dict(_spellings("currencies"))
-UNITS = {word: Unit(base, float(factor)) for word, unit in _spellings("units") for base, factor in [unit.split()]}
-FRACTIONS = {words: float(share) for words, share in _spellings("fractions")}
-ORDINALS = {word: number for number, word in enumerate(word_list("units", "ordinals"), 1)} | {"twentieth": 20}
-_UP_TO_TWENTY = word_list("words", "number words")[:20]
-_TENS = word_list("words", "number words")[20:28]
-WORDS: dict[str, float] = {word: float(number) for number, word in enumerate(_UP_TO_TWENTY)}
-WORDS |= {word: 10.0 * number for number, word in enumerate(_TENS, 2)}
-WORDS |= {word: SCALES[word] for word in ("hundred", "thousand", "million", "billion", "trillion", "dozen")}
-
 
 Kind = Literal["number", "date", "time", "code", "ordinal"]
 
@@ -117,18 +92,12 @@ _ABOUT = re.compile(
     r"(?:about|around|roughly|approximately|approx\.?|nearly|almost|some|circa|ca\.?|close to|an? estimated|~|≈)\s*\Z",
     re.I,
 )
-_OF = re.compile(r"\s+of\b", re.I)  # "a third of them" is a share, "a third cousin" is none
-_LETTERS = re.compile(r"[A-Za-z]*")
-_JOINERS, _JOINERS_AND_POINTS = re.compile(r"[\s/-]"), re.compile(r"[\s./-]")
-_POINTS_THEN_COMMA = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+")
-_DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}|\d+,\d{4,}")
-_THREE_AFTER_POINT = re.compile(r"[1-9]\d{0,2}\.\d{3}")  # may be thousands
-_PER_CENT = re.compile(r"per\s?cent", re.I)
-_POINTS = re.compile(r"per\s?cent(?:age\s+points?)|percentage\s+points?|pp", re.I)
-_RANGE = re.compile(r"\s*(?:-|–|—|to|and|or|bis|through)\s*", re.I)
+THOUSAND = 3  # digits that are set apart
+_HALF = re.compile(r"([ap])\.?m", re.I)
+_JOINING = frozenset(("-", "–", "—", "to", "and", "or", "bis", "through"))  # the ends of a range
 
 
-@lru_cache(maxsize=512)  # the sentences of a passage are read again for every claim; one may have a hundred figures
+@lru_cache(maxsize=KEPT)  # the sentences of a passage are read again for every claim; one may have a hundred figures
 def figures(text: str) -> tuple[Quantity, ...]:
     """The figures of a text, in order.
 
@@ -156,14 +125,9 @@ def _read(match: re.Match[str], text: str) -> Quantity | None:
     if match["fraction"] is not None:
         value = FRACTIONS[_spaced(match["share"])]
         scale = WORDS[match["fscale"].lower()] if match["fscale"] else 1.0
-        return Quantity(
-            "number",
-            shown,
-            *at,
-            value * scale,
-            step=0.02 * scale,
-            weak=shown[0] in "aA" and not _OF.match(text, match.end()),
-        )
+        # "A third of them" is a share, "a third cousin" is none.
+        is_weak = shown[0] in "aA" and text[match.end() :].split(maxsplit=1)[:1] != ["of"]
+        return Quantity("number", shown, *at, value * scale, step=0.02 * scale, weak=is_weak)
     if match["ordinal"] is not None:
         return Quantity("ordinal", shown, *at, float(ORDINALS[shown.lower()]), weak=True)
     return _spelled(match)
@@ -171,9 +135,9 @@ def _read(match: re.Match[str], text: str) -> Quantity | None:
 
 def _code(shown: str, at: tuple[int, int]) -> Quantity | None:
     """An identifier: compared as letters, without hyphens and case. `mid-2024` is a year, `350kg` a weight."""
-    head = _LETTERS.match(shown)
-    if head and head.group().lower() in _PREFIXES and shown[head.end() :].strip("-/").isdigit():
-        digits = shown[head.end() :].strip("-/")
+    digits = shown.lstrip(ascii_letters)
+    head, digits = shown.removesuffix(digits).lower(), digits.strip("-/")
+    if head in _PREFIXES and digits.isdigit():
         kind: Kind = "date" if len(digits) == 4 else "number"
         when = (When(int(digits)),) if kind == "date" else ()
         return Quantity(kind, digits, at[1] - len(digits), at[1], float(digits), when=when)
@@ -181,11 +145,8 @@ def _code(shown: str, at: tuple[int, int]) -> Quantity | None:
 
 
 def compact(text: str) -> str:
-    return (
-        _JOINERS_AND_POINTS.sub("", text).casefold().removeprefix("v")
-        if text[:1] in "vV" and text[1:2].isdigit()
-        else _JOINERS.sub("", text).casefold()
-    )
+    plain = "".join(text.split()).replace("/", "").replace("-", "").casefold()
+    return plain.replace(".", "").removeprefix("v") if text[:1] in "vV" and text[1:2].isdigit() else plain
 
 
 def _plain(match: re.Match[str]) -> Quantity | None:
@@ -216,14 +177,19 @@ def _plain(match: re.Match[str]) -> Quantity | None:
 
 def _value(number: str) -> tuple[float, float, list[float]]:
     """The number, the worth of its last digit, and other readings of its separators."""
-    if _POINTS_THEN_COMMA.fullmatch(number):  # 1.234,56
-        return float(number.replace(".", "").replace(",", ".")), 10.0 ** -len(number.rpartition(",")[2]), []
-    if _DECIMAL_COMMA.fullmatch(number):  # 4,2
-        return float(number.replace(",", ".")), 10.0 ** -len(number.rpartition(",")[2]), []
+    whole, comma, end = number.rpartition(",")
+    if comma and "." in whole:  # 1.234,56
+        return _of_last_digit(f"{whole.replace('.', '')}.{end}")
+    if comma and "," not in whole and "." not in end and len(end) != THOUSAND:  # 4,2
+        return _of_last_digit(f"{whole}.{end}")
     bare = number.replace(",", "").replace("·", ".")
-    decimals = len(bare.partition(".")[2])
-    others = [float(bare.replace(".", ""))] if _THREE_AFTER_POINT.fullmatch(number) else []
-    return float(bare), 10.0**-decimals, others
+    whole, _, end = number.partition(".")
+    may_be_thousands = len(end) == THOUSAND and whole.isdecimal() and len(whole) <= THOUSAND and whole[0] != "0"
+    return _of_last_digit(bare, [float(bare.replace(".", ""))] if may_be_thousands else [])
+
+
+def _of_last_digit(bare: str, others: Sequence[float] = ()) -> tuple[float, float, list[float]]:
+    return float(bare), 10.0 ** -len(bare.partition(".")[2]), [*others]
 
 
 def _scale(word: str | None) -> float:
@@ -238,9 +204,10 @@ _MONEY = {name.lower(): code for name, code in CURRENCIES.items()}
 
 def _unit(unit: str | None, currency: str | None) -> tuple[str, float]:
     if unit and (not currency or unit == "%"):
-        if unit == "%" or _PER_CENT.fullmatch(unit):
+        letters = "".join(unit.lower().split())
+        if letters in ("%", "percent"):
             return "%", 1.0
-        if _POINTS.fullmatch(unit):
+        if letters == "pp" or letters.startswith("percentage"):
             return "pp", 1.0
         found = UNITS.get(unit) or _ANY_CASE.get(unit.lower())
         if found:
@@ -250,12 +217,9 @@ def _unit(unit: str | None, currency: str | None) -> tuple[str, float]:
 
 
 def _minutes(shown: str) -> float:
-    numbers = [int(part) for part in re.findall(r"\d+", shown)][:2]
-    hour, minute = numbers[0], numbers[1] if len(numbers) > 1 else 0
-    if re.search(r"p\.?m", shown, re.I) and hour < 12:
-        hour += 12
-    if re.search(r"a\.?m", shown, re.I) and hour == 12:
-        hour = 0
+    hour, minute, *_ = (*map(int, re.findall(r"\d+", shown)), 0)
+    if half := _HALF.search(shown):
+        hour = hour % 12 + 12 * (half[1] in "pP")
     return float(hour * 60 + minute)
 
 
@@ -301,7 +265,7 @@ def _shared_units(found: list[Quantity], text: str) -> Iterator[Quantity]:
     for place, figure in enumerate(found):
         following = found[place + 1] if place + 1 < len(found) else figure
         numbers = figure.kind == following.kind == "number" and not figure.unit and bool(following.unit)
-        if numbers and _RANGE.fullmatch(text[figure.end : following.start]):
+        if numbers and text[figure.end : following.start].strip().lower() in _JOINING:
             bare = _FIRST_NUMBER.search(following.text)
             written = _value(bare.group())[0] if bare else following.bare  # "10 kg" or "ten kg"
             factor = following.value / written if written else 1.0
@@ -343,7 +307,7 @@ def _as_written(quantity: Quantity) -> Quantity:
 
 def _same_half(claim: Quantity, source: Quantity) -> bool:
     """12:30 and 0:30 differ where both say which; "3:00" agrees with "3 pm"."""
-    says = [bool(re.search(r"[ap]\.?m", quantity.text, re.I)) or quantity.value >= 780 for quantity in (claim, source)]
+    says = [bool(_HALF.search(quantity.text)) or quantity.value >= 780 for quantity in (claim, source)]
     return claim.value == source.value or not all(says)
 
 

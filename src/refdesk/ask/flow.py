@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from refdesk.answer import (
+    CHANCE_DIGITS,
     Answer,
     Content,
     Done,
@@ -36,7 +37,6 @@ from refdesk.ask.catalogue import answer_from_catalogue
 from refdesk.ask.classify import reply
 from refdesk.ask.draft import Draft, quoted
 from refdesk.ask.formula_text import (
-    PERCENT,
     asks_for_formula,
     asks_of_several,
     asks_over_time,
@@ -70,7 +70,7 @@ from refdesk.ask.table_answer import (
 )
 from refdesk.ask.table_question import with_named_rows
 from refdesk.ask.understand import understand
-from refdesk.ask.wording import other_language, wanted
+from refdesk.ask.wording import LIKELY, PERCENT, other_language, wanted
 from refdesk.ask.writing import Findings, read_and_write
 from refdesk.errors import AskError, RefdeskError
 from refdesk.library import LibraryReader
@@ -198,6 +198,10 @@ def _is_looked_at(question: Question, plan: Plan, retrieved: Retrieved) -> bool:
     return plan.use_llm and bool(retrieved.hits) and (bool(question.images) or question.mode == "vision")
 
 
+def _chance(found: TablesRead) -> float:
+    return round(found.best.chance, CHANCE_DIGITS) if found.best else 0.0
+
+
 async def _from_tables(
     query: Query, plan: Plan, retrieved: Retrieved, relevance: Relevance, desk: AskPorts, trace: Trace
 ) -> tuple[TablesRead, Retrieved]:
@@ -209,14 +213,14 @@ async def _from_tables(
     with trace.optional("tables", hits=len(retrieved.hits)) as stage:
         reader = desk.reader if plan.read else NoReader()
         found = await in_thread(read_tables, query, retrieved, desk.library, reader, may_rename)
-        stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
+        stage.gave(chance=_chance(found))
     if not found.is_sure and (planned := await _planned(query, plan, retrieved, found, desk, trace)):
         return TablesRead(planned, True, found.candidates), retrieved
     if plan.read and asks_for_figure(query):
-        with trace.optional("line_items", chance=round(found.best.chance, 3) if found.best else 0.0) as stage:
+        with trace.optional("line_items", chance=_chance(found)) as stage:
             asked = (query, retrieved, found, desk.library, desk.reader, may_rename)
             found, retrieved = await in_thread(with_named_figures, *asked)
-            stage.gave(chance=round(found.best.chance, 3) if found.best else 0.0)
+            stage.gave(chance=_chance(found))
     ratio, in_percent = ratio_named(query.fullest), PERCENT.search(query.fullest) is not None
     is_amount = bool(ratio) and not asks_which(query.fullest)  # and no "in which year was the margin higher?"
     if found.best is not None and is_amount and not says_ratio(found.best, ratio, in_percent=in_percent):
@@ -276,7 +280,7 @@ async def _without_reading(found: Findings, desk: AskPorts, trace: Trace) -> Ans
         shown = partial(shown_figure, best)  # with the unit of its column: "0.98 million EUR"
         is_read = await in_thread(is_fit_figure, shown, best.chance, query, retrieved, desk.embedder)
     # "What were the sales" asks for one number, "which gauges" for several.
-    asks_for_more = parts is not None or (query.number < 0.5 and wanted(query) == "several")
+    asks_for_more = parts is not None or (query.number < LIKELY and wanted(query) == "several")
     if not is_read or (best and len(best.plan.texts) == 1 and asks_for_more):
         best = None
     if parts and (is_missing if best is None else best.chance < parts.chance):

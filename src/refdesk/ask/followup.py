@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from refdesk.answer import Turn
+from refdesk.ask.wording import ARTICLES, AUXILIARIES, DOING, KEPT, is_plural
 from refdesk.text import QUERY_STOP_WORDS, STOP_WORDS, terms, word_set, words
 
 # --- which things does a text speak of? Noun phrases by their borders -----------------------------------------------
@@ -27,8 +28,6 @@ LONGEST = 8  # words; a longer run is a heading or a list
 
 _WORD = re.compile(r"[^\W_](?:[\w&+#]|[-./](?=\w)|['’](?=[A-Z]|t\b))*|['’]s\b|[^\w\s]")
 _INSIDE_NAMES = frozenset(["of", "for", "the", "de", "la", "von", "van", "and", "&"])
-_AUXILIARIES = frozenset(["do", "does", "did", "is", "are", "was", "were", "has", "have", "had"])
-_ARTICLES = frozenset(["the", "a", "an"])
 _NAMED_BY_BEING = frozenset(["what", "who", "which", "where", "what's", "who's"])
 
 
@@ -48,7 +47,7 @@ class Phrase:
         return _stems(self.text)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def _stems(text: str) -> frozenset[str]:
     return frozenset(terms(text))
 
@@ -71,7 +70,7 @@ class _Token:
         return self.is_name or self.text[0].isupper()
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=KEPT)
 def phrases(text: str) -> tuple[Phrase, ...]:
     """Noun phrases in their order, without articles."""
     tokens = _tokens(text)
@@ -114,7 +113,7 @@ def _belongs(tokens: list[_Token], place: int, run: list[int]) -> bool:
         return False  # what stands between two names says something of them: "Bergen reach Lodin Point"
     before = tokens[place - 1].text.lower() if place else ""
     opened_by = tokens[run[0] - 1].text.lower() if run and run[0] else before
-    if lowered in FRAME and opened_by in _ARTICLES:  # a noun there: "the file size", "the annual report"
+    if lowered in FRAME and opened_by in ARTICLES:  # a noun there: "the file size", "the annual report"
         return True
     return lowered not in BREAKS
 
@@ -125,7 +124,7 @@ def _closed(text: str, tokens: list[_Token], run: list[int]) -> list[Phrase]:
     if not run or len(run) > LONGEST:
         return []
     first = run[0]
-    article = tokens[first - 1].text.lower() if first and tokens[first - 1].text.lower() in _ARTICLES else ""
+    article = tokens[first - 1].text.lower() if first and tokens[first - 1].text.lower() in ARTICLES else ""
     place = first - (2 if article else 1)
     before = tokens[place].text.lower() if place >= 0 else ""
     named = [place for place in run if tokens[place].is_name]
@@ -144,8 +143,8 @@ def _is_predicate(tokens: list[_Token], before: str, last: int, *, is_name: bool
     if word.text.endswith("ed"):
         return True
     opening = [token.text.lower() for token in tokens[:2]]
-    asks_what_it_is = opening[0] in _NAMED_BY_BEING or (opening[0] == "how" and opening[-1] not in _AUXILIARIES)
-    return is_name and (before in ("do", "does", "did") or (before in _AUXILIARIES and not asks_what_it_is))
+    asks_what_it_is = opening[0] in _NAMED_BY_BEING or (opening[0] == "how" and opening[-1] not in AUXILIARIES)
+    return is_name and (before in DOING or (before in AUXILIARIES and not asks_what_it_is))
 
 
 Nearness = Callable[[str], float]
@@ -188,8 +187,12 @@ class Rewrite:
 
 # --- does it lean? ------------------------------------------------------------------------------------------------
 
-_THIRD = "it|its|itself|they|them|their|theirs|themselves|he|him|his|himself|she|her|hers|herself"
-_PRONOUN = re.compile(rf"\b(?:{_THIRD})\b", re.IGNORECASE)
+_MANY = frozenset(["they", "them", "their", "theirs", "these", "those"])
+_PERSON = frozenset(["he", "him", "his", "she", "her", "hers"])
+_THINGS = frozenset(["it", "its"])
+_POINTERS = frozenset(["this", "that", "these", "those"])
+_THIRD = "|".join((_MANY | _PERSON | _THINGS) - _POINTERS)
+_PRONOUN = re.compile(rf"\b(?:{_THIRD}|(?:it|him|her)self|themselves)\b", re.IGNORECASE)
 # "it" that stands for nothing: "is it possible to", "how long does it take to", "it is raining", "what time is it".
 _EMPTY_IT = re.compile(
     r"\b(?:is|was|would|will|be|isn't|does|did|could|may|might|do|not) it (?:be )?(?:\w+ly )?(?:\w+ )?"
@@ -207,6 +210,7 @@ _ABOUT = re.compile(
     r"\s*+(?P<what>.*[^?.! \n]|.)[?.! ]*+$",
     re.IGNORECASE,
 )
+_PLACING = frozenset(("on", "in", "at", "with", "by", "from", "during", "after", "before"))
 _ASIDE = re.compile(r"(?:(?<!\s)\s+)?\([^()]*\)$")  # what an earlier question was completed with
 _MONTHS = "|".join(month_name[1:])
 _PERIOD = re.compile(rf"\b(?:Q[1-4](?:\s+(?:of\s+)?(?:19|20)\d\d)?|(?:FY\s?)?(?:19|20)\d\d|H[12]|{_MONTHS})\b")
@@ -265,7 +269,7 @@ def _points_within(text: str, found: re.Match[str]) -> bool:
     named = [phrase for phrase in phrases(text[: found.start()]) if is_topic(phrase)]
     if not named:
         return False
-    if found.group().lower() in ("his", "her", "he", "she", "him") and any(token.is_name for token in named):
+    if found.group().lower() in _PERSON and any(token.is_name for token in named):
         return True
     return _BORDER.search(text, named[-1].end, found.start()) is not None
 
@@ -341,12 +345,12 @@ class Topics:
         return [(value, self._phrases[key]) for value, key in sorted(fitting, reverse=True)]
 
     def _agreement(self, phrase: Phrase, pronoun: str) -> float:
-        is_plural = phrase.text.endswith("s") and not phrase.text.endswith(("ss", "us", "is"))
-        if pronoun in ("they", "them", "their", "theirs", "these", "those"):
-            return self._weights.number * is_plural
-        if pronoun in ("it", "its", "this", "that"):
-            return -self._weights.number * is_plural
-        if pronoun in ("he", "him", "his", "she", "her", "hers"):
+        is_many = is_plural(phrase.text)
+        if pronoun in _MANY:
+            return self._weights.number * is_many
+        if pronoun in _THINGS or pronoun in _POINTERS:
+            return -self._weights.number * is_many
+        if pronoun in _PERSON:
             words_of = phrase.text.split()
             is_person = phrase.is_name and len(words_of) <= 3 and all(word[0].isupper() for word in words_of)
             return self._weights.person * is_person
@@ -427,9 +431,6 @@ def _rewritten(question: str, why: str, questions: Sequence[str], topics: Topics
 
 # --- is it sure? --------------------------------------------------------------------------------------------------
 
-_MANY = frozenset(["they", "them", "their", "theirs", "these", "those"])
-_PERSON = frozenset(["he", "him", "his", "she", "her", "hers"])
-
 
 def is_sure(topic: Phrase, found: re.Match[str] | None, *, is_only: bool) -> bool:
     """Whether a pronoun surely stands for this topic: a name, or the only thing there is, and one where it says one.
@@ -437,7 +438,7 @@ def is_sure(topic: Phrase, found: re.Match[str] | None, *, is_only: bool) -> boo
     As good as weights fitted on ten signs (benchmarks/followups.py): CANARD .730 against .734, CAsT .800 against .781.
     """
     pronoun = found.group().split()[-1].lower() if found else ""
-    is_many = topic.text.endswith("s") and not topic.text.endswith(("ss", "us", "is"))
+    is_many = is_plural(topic.text)
     agrees = pronoun in _PERSON or is_many == (pronoun in _MANY)
     return agrees and (topic.is_name or is_only)
 
@@ -467,14 +468,14 @@ def _swapped(question: str, before: str) -> str:
     new, old = _PERIOD.findall(asked), _PERIOD.findall(before)
     if len(new) == 1 and len(old) <= 1 and len(_content(asked)) <= len(new[0].split()):
         return before.replace(old[0], new[0]) if old else f"{before.rstrip(' ?.!')} in {new[0]}?"
-    if about is None or re.match(r"(?:on|in|at|with|by|from|during|after|before)\b", asked, re.IGNORECASE):
+    if about is None or (words(asked)[:1] and words(asked)[0] in _PLACING):
         return ""
     named = [phrase for phrase in phrases(f"of {asked}") if phrase.is_name]
     names = [phrase for phrase in phrases(before) if phrase.is_name]
     if len(named) != 1 or len(names) != 1 or not set(_content(asked)) <= set(words(named[0].text)):
         return ""
     (new_name,), (old_name,) = named, names
-    owner = re.split(r"['’]s\b", old_name.text)[0]  # "the WB-7's chain": another's chain is meant
+    owner = old_name.text.replace("’", "'").partition("'s")[0]  # "the WB-7's chain": another's chain is meant
     if _has_digit(new_name.text) != _has_digit(owner):
         return ""
     return before[: old_name.start] + new_name.text + before[old_name.start + len(owner) :]
@@ -489,14 +490,14 @@ _POSSESSIVE = frozenset(["its", "their", "his", "hers", "theirs"])
 
 def _replaced(question: str, found: re.Match[str], topic: Phrase) -> str:
     word = found.group().split()[-1].lower()
-    name = _with_article(topic, is_many=word in ("they", "them", "their", "theirs", "these", "those"))
+    name = _with_article(topic, is_many=word in _MANY)
     start = found.end() - len(word)
     after = question[found.end() :]
-    if word in ("this", "that", "these", "those"):
-        noun = re.match(r"\s+([\w-]+)", after)
-        if noun and noun[1].lower() not in BREAKS:
+    if word in _POINTERS:
+        noun = words(after)[:1] if after[:1].isspace() else []
+        if noun and noun[0] not in BREAKS:
             return ""  # "this plan": the noun stays, and the topic is put beside it
-    if word == "her" and re.match(r"\s+\w", after):
+    if word == "her" and after[:1].isspace() and after.lstrip()[:1].isalnum():
         word = "hers"
     possessive = ("'" if name.endswith("s") else "'s") if word in _POSSESSIVE else ""
     written = name[0].upper() + name[1:] if start == 0 else name
@@ -505,7 +506,7 @@ def _replaced(question: str, found: re.Match[str], topic: Phrase) -> str:
 
 def _with_article(topic: Phrase, *, is_many: bool) -> str:
     """`a virtual machine` is "the virtual machine" when one comes back to it, and "virtual machines" for "they"."""
-    if topic.article in ("a", "an"):
+    if topic.article in ARTICLES - {"the"}:
         if is_many and topic.text[-1].isalpha() and not topic.text.endswith("s"):
             return f"{topic.text}s"
         return f"{topic.article} {topic.text}"

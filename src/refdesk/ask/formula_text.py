@@ -17,11 +17,12 @@ from refdesk.answer import Query
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.table_answer import asks_for_figure, asks_yes_or_no
 from refdesk.ask.table_question import asking_clause
-from refdesk.ask.wording import NUMBER
+from refdesk.ask.wording import NUMBER, NUMBER_WORDS, PERCENT, YEAR_NUMBER
 from refdesk.periods import named_times, read_period, spoken_periods
-from refdesk.text import asset_lines, terms, word_set
+from refdesk.text import asset_lines, terms, word_set, words
 
 MOST_FIGURES = 12  # of a formula
+DECIMALS = 2  # where the question says nothing of them
 BEFORE_NAMES, BEFORE_DEFINED = frozenset(("the", "and", "where", "if")), frozenset(("is", "are", "being"))
 BEFORE_FIGURES, BEHIND_FIGURES = frozenset(("the", "its")), frozenset(("in", "for", "of", "at", "during", "the"))
 MOST_YEARS = 10  # of an average over years
@@ -46,13 +47,11 @@ _YEARS = re.compile(
 )
 _AVERAGE = re.compile(r"\b(?:\w+[ -]year )?average (?:of )?(?:the )?(?P<what>[^?]+)", re.IGNORECASE)
 _FOR_WHOM = re.compile(r" (?:for|of|at|by) (?:the )?[A-Z][\w&.'’-]*(?: [A-Z0-9][\w&.'’-]*)*\s*$")
-PERCENT = re.compile(r"%|\bper ?cent", re.IGNORECASE)
 _GROWTH = re.compile(r"\b(?:growth(?: rate)?|grow|grew|grown)\b", re.IGNORECASE)
 _MOVES = re.compile(
     rf"\b(?:{'|'.join(sorted(word_set('words', 'rise') | word_set('words', 'fall')))})\b", re.IGNORECASE
 )
 _BY_HOW_MUCH = re.compile(r"\bby (?:what|how many|how much) (?:%|per ?cent\w*)", re.IGNORECASE)
-_PLACES = re.compile(r"\b(?P<count>one|two|three|four|\d) decimal", re.IGNORECASE)
 # "What share of Ortel's net sales came from winches?", "what percentage of revenue is due to services?"
 _PART = re.compile(
     r"\b(?:share|percentage|per ?cent|proportion|fraction|%) of (?P<whole>.{3,60}?) "
@@ -65,9 +64,6 @@ _OPERATION = re.compile(r"\b(?P<how>ratio of|sum of|difference between) (?P<both
 _BEGINS = re.compile(r"(?:^|\b(?:is|was|were|are|what|calculate|compute|give|me))\s*(?:the\s)?$", re.IGNORECASE)
 _OPERATIONS = {"ratio of": ("/", " to "), "sum of": ("+", " and "), "difference between": ("-", " and ")}
 _WHOSE = re.compile(r"^.*['’]s? |\b(?:in|for|during|of|at|by)(?: the)?\s*$")
-_COUNTS = {"one": 1, "two": 2, "three": 3, "four": 4}
-_WORD = re.compile(r"[\w&-]+")
-_YEAR = re.compile(r"(?:19|20)\d\d")
 
 
 def asks_for_growth(question: str) -> bool:
@@ -85,7 +81,8 @@ def without_growth(question: str) -> str:
     """
     plain = _BY_HOW_MUCH.sub("", question)
     what = _MOVES.sub("", _GROWTH.sub("", plain))
-    return " ".join((re.sub(r"^\s*did\b", "What was", what) if plain != question else what).split())
+    asked = what.split()
+    return " ".join(["What was", *asked[1:]] if plain != question and asked[:1] in (["did"], ["Did"]) else asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +166,7 @@ class Formula:
     name: str
     root: Node
     is_percent: bool = False
-    decimals: int = 2
+    decimals: int = DECIMALS
     is_defined: bool = False  # by the question itself
     is_change: bool = False  # of one figure between two times
     reported: str = ""  # what the documents themselves say that it is
@@ -223,7 +220,7 @@ def _spoken_operation(question: str) -> tuple[str, Node] | None:
     """
     match = _OPERATION.search(question)
     # Between two times it is a change; and "the share that the sum of both has" is no sum.
-    if match is None or len(_YEAR.findall(question)) > 1 or not _BEGINS.search(question[: match.start()]):
+    if match is None or len(YEAR_NUMBER.findall(question)) > 1 or not _BEGINS.search(question[: match.start()]):
         return None
     sign, joint = _OPERATIONS[match["how"].lower()]
     words, when = match["both"].split(joint), _time(question)
@@ -237,16 +234,17 @@ def _spoken_operation(question: str) -> tuple[str, Node] | None:
 
 def _without_time(text: str, when: str) -> str:
     """ "rent in 2022" -> "rent"."""
-    return _plain(re.sub(r"\s+", " ", text.replace(when, " ") if when else text))
+    return _plain(" ".join((text.replace(when, " ") if when else text).split()))
 
 
 def _checked(
     roots: Sequence[tuple[str, Node | None]], question: str, *, is_defined: bool = False, is_percent: bool = False
 ) -> list[Formula]:
     """As far as they are formulas over several figures."""
-    places = _PLACES.search(question)
-    count = places["count"].lower() if places else "two"
-    decimals = _COUNTS.get(count) or int(count)
+    said = words(question)
+    at = next((at for at, word in enumerate(said[1:]) if word.startswith("decimal")), None)
+    count = NUMBER_WORDS.get(said[at], said[at]) if at is not None else DECIMALS
+    decimals = int(count) if str(count).isdecimal() else DECIMALS
     is_percent = is_percent or bool(PERCENT.search(question))
     return [
         Formula(name, root, is_percent and root.sign in ("/", "average"), decimals, is_defined)
@@ -345,14 +343,14 @@ class _Reader:
 def _figure(text: str, default: str) -> Node | None:
     """A figure, or an average or a change of one between two times."""
     text = text.strip(" ,.")
-    if (match := _BETWEEN.match(text)) and len(years := _YEAR.findall(match["times"])) > 1:
+    if (match := _BETWEEN.match(text)) and len(years := YEAR_NUMBER.findall(match["times"])) > 1:
         times = [f"the end of FY{year}" for year in years]
         own = tuple(Node(figure=AskedFigure(_plain(match["what"]), when)) for when in times)
         if match["how"].lower() in ("average", "mean"):
             return Node("average", own)
         return Node("-", (own[-1], own[0])) if match["how"].lower() != "decrease" else Node("-", (own[0], own[-1]))
     when = _time(text)
-    what = _plain(re.sub(r"\s+", " ", text.replace(when, " ") if when else text))
+    what = _without_time(text, when)
     may_lack = what.endswith("?")
     return Node(figure=AskedFigure(what.rstrip("?"), when or default, may_lack)) if what else None
 
@@ -395,7 +393,7 @@ def names_ratio(question: str) -> bool:
 
 def ratio_named(question: str) -> str:
     """The ratio that the question names, the longest name of those it holds."""
-    said = f" {' '.join(_WORD.findall(question.lower().replace('-', ' ')))} "
+    said = f" {' '.join(words(question.replace('-', ' ')))} "
     names = [name for name in _ratios() if f" {name} " in said or f" {name}s " in said]
     return max(names, key=len, default="")
 
@@ -410,7 +408,7 @@ def _named(what: str, when: str) -> list[Node]:
 
 def _of_ratio(formula: str, when: str) -> list[Node]:
     """Of one time; none where it needs the year before, and no year is named."""
-    before = str(int(when_year.group()) - 1) if (when_year := _YEAR.search(when)) else ""
+    before = str(int(when_year.group()) - 1) if (when_year := YEAR_NUMBER.search(when)) else ""
     if "average" in formula and not before:
         return []
     root = _read(formula.strip("% ").replace("{now}", when).replace("{before}", before), when)
@@ -418,8 +416,6 @@ def _of_ratio(formula: str, when: str) -> list[Node]:
 
 
 # --- is anything to be computed? --------------------------------------------------------------------------------------
-
-_HAS_BECOME = re.compile(r"^how (?:has|have)\b", re.IGNORECASE)
 
 
 def asks_to_compute(query: Query) -> bool:
@@ -431,7 +427,7 @@ def asks_to_compute(query: Query) -> bool:
 def asks_over_time(query: Query) -> bool:
     """Does it ask how a figure has become, and name no time?"""
     text = asking_part(query.fullest)
-    is_so = asks_for_figure(query) and _HAS_BECOME.search(asking_clause(text)) is not None
+    is_so = asks_for_figure(query) and asking_clause(text).lower().startswith(("how has ", "how have "))
     return is_so and not named_times(text)
 
 

@@ -14,11 +14,10 @@ from itertools import combinations
 from types import MappingProxyType
 from typing import NamedTuple
 
-from refdesk.answer import Answer, Citation, Claim, Confidence, Figure, FigureCell, Plan, Query, Retrieved, Sufficiency
+from refdesk.answer import Answer, Citation, Claim, Figure, FigureCell, Plan, Query, Retrieved, Sufficiency
+from refdesk.ask.assemble import sizes
 from refdesk.ask.draft import EXTRACTIVE
-from refdesk.ask.figures import SCALES
 from refdesk.ask.formula_text import (
-    PERCENT,
     AskedFigure,
     Formula,
     Node,
@@ -27,7 +26,7 @@ from refdesk.ask.formula_text import (
     formulas_in,
     without_growth,
 )
-from refdesk.ask.judge import HIGH, level, related, sources
+from refdesk.ask.judge import HIGH, below, related, sources, sure_of
 from refdesk.ask.line_items import ItemCell, Report, vectors_of
 from refdesk.ask.named_figures import (
     absence,
@@ -52,7 +51,10 @@ from refdesk.ask.table_answer import (
     reading,
     table_candidates,
 )
-from refdesk.ask.table_question import asking_clause, document_words, with_named_rows
+from refdesk.ask.table_question import LEAST_LIKELY, asking_clause, document_words, with_named_rows
+from refdesk.ask.table_view import compared
+from refdesk.ask.units import SCALES
+from refdesk.ask.wording import PERCENT, POSSESSIVE
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, named_times, period_from, read_period, when_of
 from refdesk.ports import Embedder, Reader
@@ -107,7 +109,7 @@ def growth_in(
 
 def _reported(now: ItemCell, then: ItemCell) -> str:
     """The growth that the row itself gives: it was computed from amounts that are not rounded."""
-    growth = 100 * (now.value - then.value) / then.value if then.value else 0.0
+    growth = compared(now.value, then.value).growth if then.value else 0.0
     given = [cell for cell in now.item.cells if cell.unit == "%" and abs((cell.number or 0.0) - growth) <= ROUNDED]
     nearest = min(given, key=lambda cell: abs((cell.number or 0.0) - growth), default=None)
     return nearest.text if nearest is not None else ""
@@ -120,12 +122,9 @@ _SUM = re.compile(r"\b(?:sum|combined|together|in total|added up|cumulative)\b",
 
 MOST_HITS = 12  # parts of tables that a figure is looked for in
 MOST_DOCUMENTS = 2  # that they are looked for in: a report, and the one of the year before
-LEAST = 0.5  # chance of a figure that is computed with; from .35 on more were wrong on financebench, none more right
-SUREST = HIGH - 0.001  # of several figures one may be another row's
+SUREST = below(HIGH)  # of several figures one may be another row's
 LEAST_NAMED = 0.3  # chance of a line item that a question's own formula names; of .3 to .5 six in ten were right
-DOUBTED = 0.2  # chance of a line item, from which on no row of another name is the figure
 OPERATION = "formula"
-_OF_FLOWS = re.compile(r"activities|cash flow", re.IGNORECASE)
 
 
 class LookedUp(NamedTuple):
@@ -287,10 +286,10 @@ def _look_up(
     named = line_item(asked.what, asked.when, reports, reader)
     if named is not None and is_derived and not is_called(named, asked.what):
         named = None
-    if named is not None and named.chance >= (LEAST_NAMED if is_defined else LEAST):
+    if named is not None and named.chance >= (LEAST_NAMED if is_defined else SHOWN):
         retrieved = with_hits([named], retrieved, library)
         return _figure_of(asked, named), retrieved
-    if is_derived or (named is not None and named.chance >= DOUBTED):
+    if is_derived or (named is not None and named.chance >= LEAST_LIKELY):
         return None, retrieved
     text = f"What was the {asked.what}{_at(asked.when)}?"
     vector = embedder.embed_query(text)
@@ -300,7 +299,7 @@ def _look_up(
     found = best_plan(text, table_candidates(own, library), retrieved.idf, 1.0, reader)
     every = {hit.chunk.id: hit for hit in (*retrieved.considered, *own.considered)}
     retrieved = replace(retrieved, considered=tuple(every.values()))
-    if found is None or found.chance < LEAST or found.plan.operation != "value" or len(found.plan.texts) != 1:
+    if found is None or found.chance < SHOWN or found.plan.operation != "value" or len(found.plan.texts) != 1:
         return None, retrieved
     return _figure_of(asked, found), retrieved
 
@@ -322,7 +321,8 @@ def _is_outflow(found: TablePlan) -> bool:
     rows = {found.grid.grid.places[row] for row, _ in found.plan.cells} if not found.plan.turned else set()
     numbers = [cell.number for cell in table.cells if cell.row in rows and cell.number is not None]
     sections = " ".join(part for row, _ in found.plan.cells for part in found.grid.grid.rows[row]) if rows else ""
-    return bool(numbers) and max(numbers) < 0 and _OF_FLOWS.search(f"{table.caption} {sections}") is not None
+    around = f"{table.caption} {sections}".lower()
+    return bool(numbers) and max(numbers) < 0 and ("activities" in around or "cash flow" in around)
 
 
 def _at(when: str) -> str:
@@ -372,12 +372,12 @@ def _told(
         both = [tuple(sorted({*first_lines[0][part], *first_lines[1][part]})) for part in (1, 2)]
         first_lines.append((change, both[0], both[1]))
     content = ""
+    sure = sure_of(chance, "computed from cells of tables")
     for text, numbers, own in (*first_lines, *lines):
         start = len(content) + 2 if content else 0
         content = f"{content}\n\n{text} {''.join(f'[{marker}]' for marker in numbers)}".lstrip()
-        claims.append(Claim(text, start, len(content), numbers, own, "supported", round(chance, 3)))
+        claims.append(Claim(text, start, len(content), numbers, own, "supported", sure.score))
     documents = {figure.found.candidate.document.id: figure.found.candidate.document for figure in known.values()}
-    score = round(chance, 3)
     return replace(
         answer,
         content=content,
@@ -387,11 +387,11 @@ def _told(
         citations=tuple(citations),
         sources=sources(tuple(citations), documents),
         related_documents=related(retrieved, tuple(citations)),
-        confidence=Confidence(score, level(score), "computed from cells of tables"),
-        sufficiency=Sufficiency(True, score),
+        confidence=sure,
+        sufficiency=Sufficiency(True, sure.score),
         strategy=plan.strategy,
         model=EXTRACTIVE,
-        metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
+        metrics=sizes(retrieved),
     )
 
 
@@ -548,17 +548,18 @@ def of_each_owner(
         plans = [plan for cell in found if cell.chance >= INSTEAD and (plan := plan_of(cell)) is not None]
         if not plans or not written:
             return [], retrieved
-        told.append((_POSSESSIVE.sub("", written[0]), plans[0]))
+        told.append((POSSESSIVE.sub("", written[0]), plans[0]))
     return told, with_hits([plan for _, plan in told], retrieved, library)
 
 
 def _without(text: str, stems: frozenset[str]) -> str:
     """Without the names of the others, and what joins them and compares: "Apple or Intel"."""
     kept = [
-        word for word in text.split() if stems.isdisjoint(terms(word)) and not _COMPARES.fullmatch(word.strip(",?"))
+        word for word in text.split() if stems.isdisjoint(terms(word)) and word.strip(",?").lower() not in _COMPARES
     ]
     return " ".join(kept)
 
 
-_POSSESSIVE = re.compile(r"['’]s?$")
-_COMPARES = re.compile(r"or|company|higher|lower|more|less|larger|smaller|greater|bigger|compare", re.IGNORECASE)
+_COMPARES = frozenset(
+    ("or", "company", "compare", "more", "less", "higher", "lower", "larger", "smaller", "greater", "bigger")
+)

@@ -13,6 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from refdesk.answer import (
+    CHANCE_DIGITS,
+    SCORE_DIGITS,
     Answer,
     Citation,
     Claim,
@@ -27,12 +29,14 @@ from refdesk.answer import (
     Sufficiency,
     Verdict,
 )
+from refdesk.ask.assemble import sizes
 from refdesk.ask.attest import Settled
 from refdesk.ask.classify import asked_form
 from refdesk.ask.draft import Draft, failed_models, not_planted
 from refdesk.ask.extract import Quote, short_answer
-from refdesk.ask.figures import CURRENCIES, conflicts
+from refdesk.ask.figures import conflicts
 from refdesk.ask.followup import points_back
+from refdesk.ask.retrieve import BM25_CEILING
 from refdesk.ask.sentences import (
     CALIBRATION,
     COSINE,
@@ -40,13 +44,16 @@ from refdesk.ask.sentences import (
     FRAME_WEIGHT,
     MISSING,
     PROXIMITY,
+    SHARED_LETTERS,
     SentenceTable,
     answer_differently,
+    are_alike,
     asking_part,
     question_words,
     tabulate,
 )
-from refdesk.ask.wording import SentenceWords, is_missing, meaning, read, said
+from refdesk.ask.units import CURRENCIES
+from refdesk.ask.wording import LIKELY, SentenceWords, is_missing, meaning, read, said
 from refdesk.settings import Settings
 from refdesk.text import as_typed, query_terms, terms
 from refdesk.trace import Trace
@@ -59,7 +66,6 @@ USUAL = 0.25  # evidence of a passage about something else, where there is none 
 LEXICAL = 0.3  # share of a passage's BM25 over its ceiling; plateau .2-.6
 ODDS = 2.0  # two of three questions put to a library have their answer in it; `found` was fitted at even odds
 FORM = 0.8  # chance that the caption of this number is meant; nothing has measured it
-CEILING = 2.2  # BM25 can give each term no more than k1 + 1 = 2.2 of its idf
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,7 @@ class Relevance:
 
     @property
     def sizes(self) -> dict[str, float]:
-        return {"probability": round(self.probability, 3), "missing": len(self.missing_terms)}
+        return {"probability": round(self.probability, CHANCE_DIGITS), "missing": len(self.missing_terms)}
 
 
 def judge(query: Query, retrieved: Retrieved) -> Relevance:
@@ -118,7 +124,7 @@ def probability(found: Mapping[str, float]) -> float:
 
 def features(query: Query, hits: Sequence[Hit], table: SentenceTable, idf: Mapping[str, float]) -> dict[str, float]:
     """What the probability is made of."""
-    ceiling = CEILING * max(sum(idf.get(term, 0.0) for term in query.terms), 1e-6)
+    ceiling = BM25_CEILING * max(sum(idf.get(term, 0.0) for term in query.terms), 1e-6)
     lexical = np.array([hit.lexical_score / ceiling for hit in hits], dtype=np.float32)
     evidence = COSINE * table.cosine + COVERAGE * table.coverage + PROXIMITY * table.proximity
     evidence = evidence + LEXICAL * lexical[table.chunk]
@@ -184,7 +190,6 @@ def logistic(value: float) -> float:
 # Is the answer enough? What of the question it covers, where its sources disagree, what is missing.
 
 ENOUGH = 0.5  # share of the question's words that the quotes and their headings hold
-DOUBTFUL = 0.5
 MOST_TOPICS = 3
 
 
@@ -207,7 +212,7 @@ def sufficiency(
     sides_missing = any(part in missing for part in query.parts)
     return Sufficiency(
         is_sufficient=grounded and coverage >= ENOUGH and not sides_missing,
-        coverage_score=round(coverage, 3),
+        coverage_score=round(coverage, CHANCE_DIGITS),
         has_conflicts=bool(found),
         conflicts=found,
         missing_aspects=missing,
@@ -242,8 +247,7 @@ def _has(words: SentenceWords, word: str) -> bool:
     stem = (terms(word) or [word])[0]
     if stem in words.terms:
         return True
-    head = stem[: max(4, len(stem) - 2)]
-    return len(stem) >= 4 and any(term.startswith(head) for term in words.content)
+    return len(stem) >= SHARED_LETTERS and any(are_alike(stem, term) for term in words.content)
 
 
 def _left_open(query: Query, relevance: Relevance, words: SentenceWords) -> tuple[str, ...]:
@@ -261,7 +265,7 @@ def _left_open(query: Query, relevance: Relevance, words: SentenceWords) -> tupl
     absent = typed(
         query, [word for word in question.words if terms(word)[0] in question.named and not _has(words, word)]
     )
-    doubtful = relevance.missing_terms if relevance.probability < DOUBTFUL else ()
+    doubtful = relevance.missing_terms if relevance.probability < ENOUGH else ()
     covered = " ".join(sides).lower()
     found = dict.fromkeys((*absent, *doubtful))
     return (*sides, *(word for word in found if word.lower() not in covered))
@@ -271,13 +275,22 @@ def _left_open(query: Query, relevance: Relevance, words: SentenceWords) -> tupl
 
 # "high" is right at least so often: .91 on squadshift_reddit, .93 on squad2_disfl, .97 on squad_dev11, a third of the
 # questions without their passages (420 each); from .88 on .93, .92 and .93.
-HIGH, MEDIUM = 0.9, 0.5
+HIGH, MEDIUM = 0.9, LIKELY
 # Log-odds less where quotes that answer almost as well say different things. Of squadshift_reddit and squad2_disfl (400
 # short answers) 2 of 9 such that were `high` were right; the mean loss is .510 without it, .489 with it, .485 at 1.5.
 DIFFERING = 1.0
 ROWS = MEDIUM - 0.01  # the most that is claimed of an answer that quotes rows of tables
 # What a claim with this verdict is worth; an unsupported one may still be true, a contradicted one is not.
 WORTH: Mapping[Verdict, float] = {"supported": 1.0, "partly": 0.6, "unsupported": 0.2, "contradicted": 0.0}
+
+
+def below(bound: float) -> float:
+    """The most that is claimed of what must not reach a level."""
+    return bound - 0.001
+
+
+def sure_of(score: float, reason: str) -> Confidence:
+    return Confidence(round(score, CHANCE_DIGITS), level(score), reason)
 
 
 def confidence(
@@ -292,9 +305,9 @@ def confidence(
         return Confidence(0.0, "low", "no answer was found")
     if quotes:
         return quoted_confidence(relevance, quotes)
-    score = round(calibrated(relevance.probability) * grounding(claims), 3)
+    score = round(calibrated(relevance.probability) * grounding(claims), CHANCE_DIGITS)
     if relevance.probability < settings.answer_floor:
-        score = min(score, MEDIUM - 0.001)
+        score = min(score, below(MEDIUM))
     return Confidence(score, level(score), _reason(relevance, claims, citations))
 
 
@@ -309,24 +322,23 @@ def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confiden
     if any(quote.evidence.chunk.kind == "table" for quote in quotes):  # which column of its row is meant is left open
         score = min(score, ROWS)
     if found["unnamed"] > 0:
-        score = min(score, HIGH - 0.001)
-        reason = "the passage does not mention every name and number in the question"
-        return Confidence(round(score, 3), level(score), reason)
-    return Confidence(round(score, 3), level(score), _standing(found, score))
+        score = min(score, below(HIGH))
+        return sure_of(score, "the passage does not mention every name and number in the question")
+    return sure_of(score, _standing(found, score))
 
 
 def _chosen_confidence(relevance: Relevance, chance: float) -> Confidence:
     """Of a list as much as is sure of the passage that it stands in; a summary is as good as the document's name."""
     if relevance.missing_terms:
-        score = min(chance, HIGH - 0.001)
-        return Confidence(round(score, 3), level(score), f"no passage mentions {_quoted(relevance.missing_terms)}")
+        score = min(chance, below(HIGH))
+        return sure_of(score, f"no passage mentions {_quoted(relevance.missing_terms)}")
     reason = "one passage clearly answers it" if chance >= HIGH else "another passage may be the right one"
-    return Confidence(round(chance, 3), level(chance), reason)
+    return sure_of(chance, reason)
 
 
 def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, float]:
     """What the confidence in quotes is made of."""
-    likely = min(max(relevance.probability, 0.001), 0.999)
+    likely = min(max(relevance.probability, 1.0 - below(1.0)), below(1.0))
     return {
         "there": math.log(likely / (1.0 - likely)),
         "share": sum(quote.evidence.share for quote in quotes),
@@ -337,7 +349,7 @@ def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, f
 def _standing(found: Mapping[str, float], score: float) -> str:
     if score >= HIGH:
         return "one passage clearly answers it and mentions every name in the question"
-    if found["share"] < 0.5:
+    if found["share"] < ENOUGH:
         return "other sentences answer it almost as well"
     return "the best passage is not clearly better than the others"
 
@@ -383,9 +395,9 @@ def _coverage_in_words(relevance: Relevance) -> str:
         return f"no passage mentions {_quoted(relevance.missing_terms)}"
     if relevance.features.get("unnamed", 0.0) > 0:
         return "the best passage does not mention every name and number in the question"
-    if relevance.features.get("coverage", 0.0) >= 0.9:
+    if relevance.features.get("coverage", 0.0) >= HIGH:
         return "one passage contains all words of the question"
-    if relevance.features.get("coverage", 0.0) < 0.5:
+    if relevance.features.get("coverage", 0.0) < ENOUGH:
         return "no single passage contains most words of the question"
     return "one passage contains most words of the question"
 
@@ -436,7 +448,6 @@ def related(retrieved: Retrieved, citations: Sequence[Citation]) -> tuple[Source
     )
 
 
-SUGGESTED = 3
 LOW = 0.3  # the most that is claimed of a question that was not answered
 Doubt = Literal["missing", "near", ""]
 
@@ -488,7 +499,7 @@ def refuse(answer: Answer, plan: Plan, query: Query, retrieved: Retrieved, relev
     return replace(
         answer,
         content=f"{said('missing', query.question)}{offered}",
-        metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
+        metrics=sizes(retrieved),
         strategy=plan.strategy,
         model="none",
         is_answered=False,
@@ -499,13 +510,9 @@ def refuse(answer: Answer, plan: Plan, query: Query, retrieved: Retrieved, relev
 
 
 def _unanswered(relevance: Relevance, retrieved: Retrieved) -> Confidence:
-    missing = ", ".join(f"“{term}”" for term in relevance.missing_terms[:SUGGESTED])
-    reason = f"no passage mentions {missing}" if missing else "no passage answers the question"
-    return Confidence(
-        round(min(relevance.probability, LOW), 3),
-        "low",
-        reason if retrieved.considered else "there are no documents to search",
-    )
+    missing = ", ".join(f"“{term}”" for term in relevance.missing_terms[:MOST_TOPICS])
+    why = f"no passage mentions {missing}" if missing else "no passage answers the question"
+    return sure_of(min(relevance.probability, LOW), why if retrieved.considered else "there are no documents to search")
 
 
 def conclude(
@@ -532,11 +539,11 @@ def conclude(
         and (pointing := points_back(query.fullest))
         and len({hit.document.id for hit in retrieved.hits}) > 1
     ):
-        score = min(sure.score, HIGH - 0.001)  # "the purpose of this rule": each of several documents may have one
+        score = min(sure.score, below(HIGH))  # "the purpose of this rule": each of several documents may have one
         sure = Confidence(score, level(score), f"it is unclear which document '{pointing}' refers to")
     enough = sufficiency(query, relevance, context, claims, citations)
     if is_answered and (unsaid := [part for part in query.parts if part in enough.missing_aspects]):
-        score = min(sure.score, MEDIUM - 0.001)
+        score = min(sure.score, below(MEDIUM))
         sure = Confidence(score, level(score), f"nothing was found about {_quoted(unsaid)}")
     documents = {passage.document.id: passage.document for passage in context.passages}
     return replace(
@@ -550,15 +557,11 @@ def conclude(
         confidence=sure,
         sufficiency=enough,
         verification=settled.verification,
-        suggested_questions=not_planted(draft.suggested, context.passages)[:SUGGESTED],
+        suggested_questions=not_planted(draft.suggested, context.passages)[:MOST_TOPICS],
         strategy=plan.strategy,
         model=draft.model,
         usage=draft.usage + settled.usage,
-        metrics={
-            "chunks_retrieved": len(retrieved.hits),
-            "context_characters": len(context.text),
-            "context_tokens": context.token_count,
-        },
+        metrics=sizes(retrieved, context),
         is_answered=is_answered,
         notes=tuple(draft.notes),
         failed_models=failed_models(draft),
@@ -593,8 +596,6 @@ def _shown(hit: Hit, use: str) -> dict[str, Any]:
         "document_name": hit.document.name,
         "page": hit.page,
         "heading_path": list(hit.heading_path),
-        "lexical_score": round(hit.lexical_score, 4),
-        "cosine": round(hit.cosine, 4),
-        "score": round(hit.score, 4),
+        **{name: round(getattr(hit, name), SCORE_DIGITS) for name in ("lexical_score", "cosine", "score")},
         "use": use,
     }

@@ -19,6 +19,7 @@ from typing import Any, get_args
 import orjson
 
 from refdesk.answer import (
+    CHANCE_DIGITS,
     Answer,
     Cached,
     Citation,
@@ -40,6 +41,7 @@ from refdesk.answer import (
     decode_answer,
     encode_answer,
 )
+from refdesk.ask.judge import MOST_TOPICS
 from refdesk.ask.wording import same_question, threshold
 from refdesk.errors import LibraryError, ProviderError, RefdeskError
 from refdesk.library import LibraryReader
@@ -72,14 +74,14 @@ def cache_namespace(
         settings.fingerprint,
         models,
         [(turn.role, turn.content) for turn in turns],
-        [hashlib.blake2b(image.data, digest_size=16).hexdigest() for image in question.images],
+        [_digest(image.data) for image in question.images],
         question.conversation_id if turns else "",  # its summary may hold more than these turns
     ]
     try:
         packed = orjson.dumps(parts)
     except orjson.JSONEncodeError:  # half of a surrogate pair in what was said
         packed = repr(parts).encode("utf-8", "backslashreplace")
-    return f"{generation}-{hashlib.blake2b(packed, digest_size=16).hexdigest()}"
+    return f"{generation}-{_digest(packed)}"
 
 
 def same_words(text: str) -> str:
@@ -105,11 +107,14 @@ def _scope(scope: Scope) -> list[Any]:
     ]
 
 
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
 logger = logging.getLogger("refdesk.ask")
 
 HANDED_IN = 20  # messages of a caller's own history: the last ten exchanges (seed 000)
 NEAREST = 5  # earlier questions a new one is compared with
-SUGGESTED = 3
 BESIDE = (  # calls that no draft counts
     *("rewrite_model", "classify_model", "survey", "plan_model", "summarise"),
     *("parts_model", "note_model", "look"),
@@ -234,7 +239,7 @@ class Keeper:
             needed = threshold(self._desk.settings.cache_threshold_mode, query.standalone)
             for earlier, cosine, found in near:
                 if cosine >= needed and same_question(query.standalone, earlier):
-                    stage.gave(found=True, cosine=round(cosine, 3))
+                    stage.gave(found=True, cosine=round(cosine, CHANCE_DIGITS))
                     return await self._served(decode_answer(found), "semantic")
             stage.gave(found=False, compared=len(near))
             best = near[0] if near else None
@@ -296,7 +301,7 @@ class Keeper:
         turns = [(turn.role, turn.content) for turn in self.turns]
         names = (self._names, self._desk.reranker.name, self._desk.reader.name)
         key = repr((self._generation, asked, _scope(self._question.scope), plan, settings, names, turns))
-        return hashlib.blake2b(key.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
+        return _digest(key.encode("utf-8", "backslashreplace"))
 
     async def memory(self, budget_tokens: int) -> tuple[Turn, ...]:
         """What a model is given of the conversation: a summary of what is long ago, then the last exchanges."""
@@ -333,7 +338,7 @@ class Keeper:
         """The answer with what it took, written where it will be looked for."""
         if self._near_miss and self._desk.settings.suggest_questions:
             offered = dict.fromkeys((self._near_miss, *answer.suggested_questions))
-            answer = replace(answer, suggested_questions=tuple(offered)[:SUGGESTED])
+            answer = replace(answer, suggested_questions=tuple(offered)[:MOST_TOPICS])
         answer = replace(answer, notes=(*self._desk.notes, *self.notes, *answer.notes))
         usage = answer.usage + self._trace.usage(*BESIDE)
         answer = replace(answer, metrics={**answer.metrics, **self._trace.milliseconds()}, usage=usage)

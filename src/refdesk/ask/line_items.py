@@ -19,8 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.ask.figures import SCALES
-from refdesk.ask.plan_choice import CLAUSE, report_period
+from refdesk.ask.plan_choice import CLAUSE, SAME_DIGITS, SMALLER, report_period
 from refdesk.ask.table_question import (
     columns_of,
     core_name,
@@ -28,6 +27,8 @@ from refdesk.ask.table_question import (
     newest_columns,
     plain_name,
 )
+from refdesk.ask.units import SCALES
+from refdesk.ask.wording import KEPT, POSSESSIVE
 from refdesk.periods import YEAR, TablePeriod, period_from, when_of
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
@@ -37,35 +38,54 @@ from refdesk.types import Document
 
 _LEGAL_FORMS = frozenset(("co", "inc", "corp", "ltd", "plc", "llc", "company", "corporation", "ag", "sa", "nv", "se"))
 _DOTTED = re.compile(r"\b(?:[A-Z]\.){1,3}[A-Z]\b\.?")
-_POSSESSIVE = re.compile(r"['’]s?$")
 FEWEST_DIGITS = 3  # of a number that recurs for a reason
 IN_CAPTION = 0.95  # cosine of a name that the text above its table makes whole
 LEAST_NEAR = 0.45  # cosine of a name that may mean the same
 WHOLE = frozenset(terms("total amount amounts consolidated overall value"))  # say that it is the whole of something
+
+
 # What each thing weighs that tells the cell, in log-odds. Chosen on questions made from the statements of 40 filings
 # and on the numbers asked of them (docs/log.md); none of it is about what a row is called.
-WEIGHTS = {
-    "near": 13.0,  # how near the name is, as a cosine
-    "said": 2.0,  # share of the words that the row has
-    "unsaid": -0.3,  # each word of the row that is not said
-    "around": 1.0,  # share of the words that the sections and the caption have instead
-    "recurs": 0.5,  # logarithm of the tables that have the number
-    "shared": 3.5,  # share of the numbers of its table that other tables have
-    "large": 0.5,  # each power of ten
-    "percent": -3.0,
-    "negative": -1.0,
-    "fits": 1.3,  # it is of a time as long as the one that is asked for
-    "total": 0.8,  # the row says that it is a whole
-    "twin": -1.5,  # its table has several rows of that name, and the question says nothing of its section
-    "spread": -1.0,  # its row has several numbers of that time: parts of something
-    "own": 0.5,  # the report is of the time that is asked for
-}
+class Signs(NamedTuple):
+    """What tells the cell."""
+
+    near: float
+    said: float
+    unsaid: float
+    around: float
+    recurs: float
+    shared: float
+    large: float
+    percent: float
+    negative: float
+    fits: float
+    total: float
+    twin: float
+    spread: float
+    own: float
+
+
+WEIGHTS = Signs(
+    near=13.0,  # how near the name is, as a cosine
+    said=2.0,  # share of the words that the row has
+    unsaid=-0.3,  # each word of the row that is not said
+    around=1.0,  # share of the words that the sections and the caption have instead
+    recurs=0.5,  # logarithm of the tables that have the number
+    shared=3.5,  # share of the numbers of its table that other tables have
+    large=0.5,  # each power of ten
+    percent=-3.0,
+    negative=-1.0,
+    fits=1.3,  # it is of a time as long as the one that is asked for
+    total=0.8,  # the row says that it is a whole
+    twin=-1.5,  # its table has several rows of that name, and the question says nothing of its section
+    spread=-1.0,  # its row has several numbers of that time: parts of something
+    own=0.5,  # the report is of the time that is asked for
+)
 NOTHING = 16.5  # score of "none of them"
 MOST_EXTRA = 4
 OTHERWISE = 0.5  # what a row loses that is called by another name of the same line item than is asked for
-OTHER = 2.5  # the same where the report has a row of the very name: total revenue is more than net sales there
-PART = 2.5  # what a row loses that another one of its name is the whole of
-SMALLER = 0.8  # of a number, below which another one of the same name is a part of it
+OTHER = PART = 2.5  # the same where the report has a row of the very name: total revenue is more than net sales there;
+# and what a row loses that another one of its name is the whole of
 NO_RATE = 3.0  # what an amount in millions, a count or a percentage loses where something per share is asked for
 USUAL, SMALLEST = 8.0, 6.0  # powers of ten that percentages, and small numbers, are weighed as
 
@@ -113,10 +133,10 @@ class ItemCell:
     @property
     def value(self) -> float:
         """Without a scale and a sign: what flows out is a figure too."""
-        return round(abs(self.cell.number or 0.0) * SCALES.get(self.cell.scale, 1.0), 4)
+        return round(abs(self.cell.number or 0.0) * SCALES.get(self.cell.scale, 1.0), SAME_DIGITS)
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=KEPT)
 def line_items(table: StoredTable) -> tuple[LineItem, ...]:
     if not table.is_loaded or table.cell_count > MOST_CELLS:
         return ()
@@ -159,7 +179,7 @@ def _by_stems() -> dict[frozenset[str], tuple[str, ...]]:
     return {frozenset(terms(name)) - WHOLE: names for names in _item_names() for name in names}
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=KEPT)
 def other_names(what: str) -> tuple[str, ...]:
     """Of the line item that is called so.
 
@@ -170,7 +190,7 @@ def other_names(what: str) -> tuple[str, ...]:
     return tuple(name for name in _by_stems().get(own, ()) if frozenset(terms(name)) != own)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _names_within(stems: frozenset[str]) -> tuple[tuple[str, ...], ...]:
     """Those of the line items that a text speaks of: "Net sales by product" is of revenue."""
     return tuple(dict.fromkeys(names for own, names in _by_stems().items() if own <= stems))
@@ -213,7 +233,7 @@ class Report:
     def without_own(self, text: str) -> str:
         """Without the words of the document's name; "Best Buy" is "BestBuy" there."""
         text_words = text.split()
-        plain = [_POSSESSIVE.sub("", word).strip(".,").lower() for word in text_words]
+        plain = [POSSESSIVE.sub("", word).strip(".,").lower() for word in text_words]
         own = {at for at, word in enumerate(plain) if word in self.own_words}
         own |= {
             at + step for at, pair in enumerate(pairwise(plain)) for step in (0, 1) if "".join(pair) in self.own_words
@@ -256,29 +276,38 @@ class Report:
             if is_whole and not core <= item.stems | item.around:  # "net profit" is no gross profit
                 continue
             is_of_each = _RATE.search(f"{item.name} {item.section}") is not None
-            told = {
-                "near": cosine,
-                "said": len(core & item.stems) / len(core),
-                "unsaid": min(len(extra), MOST_EXTRA),
-                "around": len((core - item.stems) & item.around) / len(core),
-                "total": bool(item.stems & WHOLE),
-                "shared": self.shared[item.table.id],
-                "twin": self.twins[item.table.id, item.stems] > 1 and stems.isdisjoint(terms(item.section)),
-                "own": bool(wanted.when.year and self.period.is_of(wanted.when)),
-            }
+            total, shared = bool(item.stems & WHOLE), self.shared[item.table.id]
+            twin = self.twins[item.table.id, item.stems] > 1 and stems.isdisjoint(terms(item.section))
+            own = bool(wanted.when.year and self.period.is_of(wanted.when))
             cells = list(self._of_time(item, wanted))
             other = [is_of_other_length(period_from(cell.period), length, self.period) for cell in cells]
             times = Counter(cell.period for cell in cells if cell.unit != "%")
             for cell, is_other in zip(cells, other, strict=True):
                 if is_other and not all(other):
                     continue
-                every = told | self._told_by(cell, wanted) | {"spread": times[cell.period] > 1}
-                every["negative"] &= not item.is_spent
-                score = sum(WEIGHTS[name] * every[name] for name in WEIGHTS)
+                number, is_percent = abs(cell.number or 0.0), cell.unit == "%"
+                power = math.log10(max(10.0**SMALLEST, number * SCALES.get(cell.scale, 1.0)))
+                every = Signs(
+                    near=cosine,
+                    said=len(core & item.stems) / len(core),
+                    unsaid=min(len(extra), MOST_EXTRA),
+                    around=len((core - item.stems) & item.around) / len(core),
+                    recurs=math.log(self.recurs.get(number, 1)),
+                    shared=shared,
+                    large=USUAL if is_percent else power,
+                    percent=is_percent,
+                    negative=(cell.number or 0.0) < 0 and not item.is_spent,
+                    fits=self._fits(cell, wanted),
+                    total=total,
+                    twin=twin,
+                    spread=times[cell.period] > 1,
+                    own=own,
+                )
+                score = sum(weight * sign for weight, sign in zip(WEIGHTS, every, strict=True))
                 if is_of_each and not is_rate and _is_rate(cell):
                     score -= NO_RATE
                 if is_rate:
-                    score += WEIGHTS["large"] * (USUAL - every["large"]) - NO_RATE * (not _is_rate(cell))
+                    score += WEIGHTS.large * (USUAL - every.large) - NO_RATE * (not _is_rate(cell))
                 yield ItemCell(item, cell, self.document, score, asked_months=length if is_other else 0)
 
     def _vectors(self, vectors: Vectors) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -311,25 +340,18 @@ class Report:
             return when.length
         return 3 if wanted.of_quarter or when.quarter or (not when.year and self.period.quarter) else YEAR
 
-    def _told_by(self, cell: StoredCell, wanted: Wanted) -> dict[str, float]:
-        number, is_percent = abs(cell.number or 0.0), cell.unit == "%"
+    def _fits(self, cell: StoredCell, wanted: Wanted) -> int:
+        """Is it of a time as long as the one that is asked for? -1: it is not."""
         period, when = period_from(cell.period) if cell.period else TablePeriod(), wanted.when
         length = self._length(wanted)
         if when.year and not period.year:
-            fits = -1
-        elif wanted.at_end:
-            fits = bool(period.end and not period.months) - bool(period.months)
-        elif is_of_other_length(period, length, self.period):
-            fits = -1
-        else:  # a year's figure may be one of its last day
-            fits = int(period.length == length or (length == YEAR and bool(period.end) and not period.months))
-        return {
-            "recurs": math.log(self.recurs.get(number, 1)),
-            "large": USUAL if is_percent else math.log10(max(10.0**SMALLEST, number * SCALES.get(cell.scale, 1.0))),
-            "percent": is_percent,
-            "negative": (cell.number or 0.0) < 0,
-            "fits": fits,
-        }
+            return -1
+        if wanted.at_end:
+            return bool(period.end and not period.months) - bool(period.months)
+        if is_of_other_length(period, length, self.period):
+            return -1
+        # A year's figure may be one of its last day.
+        return int(period.length == length or (length == YEAR and bool(period.end) and not period.months))
 
 
 _RATE = re.compile(r"\bper [a-z]{3,}", re.IGNORECASE)  # "earnings per share", but no "per cent"

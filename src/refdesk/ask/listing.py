@@ -34,7 +34,7 @@ MOST_BETWEEN = 3  # sentences of a block that stands between two numbered items:
 
 MOST_REPEATED = 3  # sentences at the beginning of a chunk that end the one before
 
-_BULLET = re.compile(r"[-*+•‣◦▪▫■□●○–—·➢✓✔➔]\s+")
+BULLET = re.compile(r"[-*+•‣◦▪▫■□●○–—·➢✓✔➔]\s+")
 # A number without a point is one of an item only where the next item has the next number.
 _NUMBER = re.compile(r"(?:[Ss]tep\s+)?\(?(?P<number>\d{1,2})(?P<point>[.):]|(?=\s))\s*(?=\S)")
 _LETTER = re.compile(r"\(?(?P<letter>[a-z])[.)]\s+")
@@ -99,7 +99,7 @@ def listings(chunks: Sequence[Chunk]) -> list[Listing]:
 
 def mark_of(text: str) -> Mark | None:
     """`2. Empty the tank.` -> a number, 2."""
-    if _BULLET.match(text):
+    if BULLET.match(text):
         return Mark("bullet")
     if found := _NUMBER.match(text):
         return Mark("number", int(found["number"]), is_bare=not found["point"])
@@ -372,7 +372,7 @@ def named_document(query: Query, retrieved: Retrieved, library: LibraryReader, s
 
 def called(document: Document) -> frozenset[str]:
     """Stems of its name and its title."""
-    return frozenset(terms(re.sub(r"[\W_]+", " ", f"{document.name} {document.title}")))
+    return frozenset(terms(f"{document.name} {document.title}".replace("_", " ")))
 
 
 # --- its key sentences -----------------------------------------------------------------------------------------------

@@ -22,11 +22,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, takewhile
 
 from refdesk.answer import Context
 from refdesk.ask.citations import FENCE, LONGEST, CitationResolver, closes_fence, outside_code, run_length, span_end
 from refdesk.prompts import NOT_IN_DOCUMENTS
-from refdesk.text import sentences, title_lines
+from refdesk.text import sentences, title_lines, words
 from refdesk.types import Range
 
 # What has been shown of an answer, and what waits until the next character is known?
@@ -73,8 +74,7 @@ class MarkerWriter:
 
     @property
     def word(self) -> str:
-        found = re.search(r"(?<!\w)\w+\Z", self._tail)
-        return found.group() if found else ""
+        return "".join(takewhile(lambda letter: letter.isalnum() or letter == "_", reversed(self._tail)))[::-1]
 
     # --- what comes ---------------------------------------------------------------------------------------------------
 
@@ -139,22 +139,22 @@ _TITLE = r"(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\))"
 _LINK = re.compile(
     rf"\({_GAP}*+(?:(?:<[^<>\n]*>|(?:[^\s()]|\([^\s()]*\))++)(?:{_GAP}++{_TITLE})?|(?<!\(){_TITLE}|){_GAP}*+\)"
 )
-_ROUND_WORDS = ("sources", "source", "passages", "passage")
+_ROUND_WORDS = ("source", "passage")
 _ROUND = re.compile(
     r"\((?:sources?|passages?)\s*+(?:[:#]\s*+)?\d++(?:\s*+(?:,|;|and|&|-|–)\s*+(?:(?:source|passage)s?\s*+)?\d++)*\s*+\)",
     re.I,
 )
-_LISTED = re.compile(
-    r"[#*_\s]*(?:sources?(?: used| cited)?|references?|bibliography|citations?|works cited)[\s:*_]*", re.IGNORECASE
+_LISTS = frozenset(
+    f"{word}{ending}"
+    for word in ("source", "reference", "citation", "bibliography", "sources used", "sources cited", "works cited")
+    for ending in ("", "s")
 )
-_LISTED_WORDS = ("sources used", "sources cited", "source", "references", "bibliography", "citations", "works cited")
 _INDEXED = frozenset(
     ("array", "arr", "list", "args", "argv", "matrix", "vec", "vector", "tuple", "dict", "buf", "rows")
 )
 _ADDRESS = re.compile(r"[^\S\n]*(?:https?:|www\.|ftp:|mailto:|file:|<|#|/|\.)", re.IGNORECASE)
 _ENCODED = {ord(character): f"%{ord(character):02X}" for character in "[]`"}
 
-_WRITTEN = re.compile(r"\[(\d{1,4})\]")
 _MORE = -1  # the buffer does not yet decide
 
 
@@ -283,10 +283,10 @@ class MarkerStream:
         if len(line) >= _LONGEST_LABEL:
             return 0
         if whole:
-            self._in_sources = bool(_LISTED.fullmatch(line))
+            self._in_sources = line.strip("#*_: \t").lower() in _LISTS
             return len(line) + len(newline) if self._in_sources else 0
         letters = line.strip(" \t#*_:").lower()
-        may_be = any(word.startswith(letters) for word in _LISTED_WORDS) or letters == "sources"
+        may_be = any(word.startswith(letters) for word in _LISTS)
         return _MORE if line and may_be else 0
 
     def _skip_line(self) -> int:
@@ -419,9 +419,9 @@ class MarkerStream:
             "_" in name
             or (len(name) == 1 and name.islower())
             or name.lower() in _INDEXED
-            or bool(re.search(r"[a-z][A-Z]", name))
+            or any(a.islower() and b.isupper() for a, b in pairwise(name))
         )
-        goes_on = following[:1].isalnum() or following[:1] in ("=", "_", "(") or bool(re.match(r"\.\w", following))
+        goes_on = following.lstrip(".")[:1].isalnum() or following[:1] in ("=", "_", "(")
         return is_name or goes_on
 
     def _stray_closer(self, closer: str) -> int:
@@ -446,7 +446,7 @@ def numbered_by_passage(content: str, order: Sequence[int]) -> str:
     'Growth was 4 % [3].'
     """
     visible = outside_code(content)
-    for match in reversed(list(_WRITTEN.finditer(visible))):
+    for match in reversed(list(MARKER.finditer(visible))):
         marker = int(match[1])
         if 1 <= marker <= len(order):
             content = f"{content[: match.start()]}[{order[marker - 1]}]{content[match.end() :]}"
@@ -459,7 +459,6 @@ def numbered_by_passage(content: str, order: Sequence[int]) -> str:
 MARKER = re.compile(r"\[(\d{1,4})\]")
 MARKERS = re.compile(r"(?<![^\S\n])(?:[^\S\n]*+\[\d{1,4}\])+")
 _LEADING = re.compile(r"(?:\[\d{1,4}\]\s*)+[.;,]?")
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
 _ITEM = re.compile(r"[ \t]*(?:>[ \t]*)*(?:[-*+•‣◦▪–·]|\(?\d{1,3}[.)]|[a-zA-Z][.)])[ \t]+|[ \t]*>[ \t]*")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s|\s*(?:\*\*|__)[^*_\n]{1,80}(?:\*\*|__)\s*+(?::\s*+)?$|\s*[-*_=]{3,}\s*$")
 _TABLE_LINE = re.compile(r"(?=[^\n]*--)[ \t:|-]+$")
@@ -527,7 +526,7 @@ def _blocks(content: str) -> Iterator[tuple[int, int, bool]]:
     titles = title_lines(lines)
     for number, line in enumerate(lines):
         start, position = position, position + len(line) + 1
-        border = _FENCE.match(line)
+        border = FENCE.match(line)
         if fence or border:
             if opened is not None:
                 yield opened, start, False
@@ -582,13 +581,13 @@ def _bare(text: str, visible: str) -> str:
 
 
 def _claims_something(text: str, has_markers: bool) -> bool:
-    words = re.findall(r"\w+", text)
-    if len(words) < 2 and not has_markers:
+    said = words(text)
+    if len(said) < 2 and not has_markers:
         return False
-    if not words or text.endswith("?") or is_refusal(text):
+    if not said or text.endswith("?") or is_refusal(text):
         return False
     if has_markers:
         return True
     if text.endswith(":"):
-        return len(words) > 20
-    return not (_SMALL_TALK.match(text) and len(words) < 12 and not any(word[0].isdigit() for word in words))
+        return len(said) > 20
+    return not (_SMALL_TALK.match(text) and len(said) < 12 and not any(word[0].isdigit() for word in said))

@@ -21,7 +21,8 @@ from refdesk.ask.plan_choice import FoundTable, TablePlan, table_of
 from refdesk.ask.plans import TableViews
 from refdesk.ask.support import direction, positive
 from refdesk.ask.table_rows import asked_order, in_order
-from refdesk.ask.table_view import AskedWords, CellPlan, Rows, Selection, View
+from refdesk.ask.table_view import AskedWords, CellPlan, Rows, Selection, View, compared
+from refdesk.ask.wording import LIKELY
 from refdesk.library import LibraryReader
 from refdesk.models import estimate
 from refdesk.periods import When, period_from
@@ -37,7 +38,7 @@ MOST_TABLES, MOST_NAMES, MOST_VALUES, LONGEST_NAME = 3, 60, 12, 80  # that the m
 MOST_TOKENS = 300  # of its reply
 MOST_LISTED = 8  # cells that are one answer
 WORTH_ASKING = 0.05  # chance of the learned plan; below it the question is hardly one to a table
-CHANCE = 0.5  # medium: how often a model reads the right cells was not measured
+CHANCE = LIKELY  # medium: how often a model reads the right cells was not measured
 PAIRED = {"difference": "difference", "growth": "growth", "ratio": "ratio", "share": "share"}
 
 
@@ -249,12 +250,7 @@ class _Reading:
         above, below = (view.number(place, column) for place in places)
         if above is None or below is None or (operation != "difference" and not below):
             return None
-        number = {
-            "difference": above - below,
-            "growth": (above - below) / abs(below) * 100 if below else 0.0,
-            "ratio": above / below if below else 0.0,
-            "share": above / below * 100 if below else 0.0,
-        }[operation]
+        number = above - below if operation == "difference" else compared(above, below)._asdict()[operation]
         both = tuple(Selection((place,), "equal", 0, 1.0, 0) for place in places)
         return self._made(view, operation, both, column, tuple((place, column) for place in places), number=number)
 
@@ -445,7 +441,7 @@ class _Check:
             return None
         if not second.value or first.is_of is None or second.is_of is None:
             return None
-        change = (first.value - second.value) / abs(second.value) * 100
+        change = compared(first.value, second.value).growth
         return f"{first.text} of {first.name} and {second.text} of {second.head} are a change of {change:.1f} %"
 
 
@@ -455,8 +451,8 @@ def _derived(first: _Cell, second: _Cell, quantity: Quantity) -> Iterator[tuple[
     is_share = _unit(first) in SHARES and _unit(second) in SHARES
     if quantity.unit in SHARES:
         if b:
-            yield (a - b) / abs(b) * 100, f"({first.text} − {second.text}) / {second.text}", True
-            yield a / b * 100, f"{first.text} / {second.text}", False
+            yield compared(a, b).growth, f"({first.text} − {second.text}) / {second.text}", True
+            yield compared(a, b).share, f"{first.text} / {second.text}", False
         if is_share:
             yield a - b, f"{first.text} − {second.text}", True
         return
@@ -539,6 +535,6 @@ def _period_of(cell: StoredCell, head: str) -> Callable[[When], bool] | None:
     return (lambda when: any(other.covers(when) for other in dates)) if dates else None
 
 
-@lru_cache(maxsize=64)
+@lru_cache
 def _grid(table: StoredTable) -> Grid:
     return grid_of(table)

@@ -15,7 +15,6 @@ from dataclasses import replace
 import numpy as np
 
 from refdesk.answer import Query, Retrieved
-from refdesk.ask.figures import SCALES
 from refdesk.ask.formula_text import asks_for_growth
 from refdesk.ask.line_items import (
     WHOLE,
@@ -28,11 +27,21 @@ from refdesk.ask.line_items import (
     ranked,
     vectors_of,
 )
-from refdesk.ask.plan_choice import AT_END, NEARLY, FoundTable, TablePlan, report_period, table_of
+from refdesk.ask.plan_choice import AT_END, NEARLY, SAME_DIGITS, FoundTable, TablePlan, report_period, table_of
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.table_answer import INSTEAD, SHOWN, SUREST_AMONG_MANY, TablesRead, asks_which, reading
-from refdesk.ask.table_question import QUARTER, asking_clause, core_name, document_words, plain_name, things_asked
-from refdesk.ask.table_view import AskedWords, CellPlan, Selection
+from refdesk.ask.table_question import (
+    FEW,
+    LEAST_LIKELY,
+    QUARTER,
+    asking_clause,
+    core_name,
+    document_words,
+    plain_name,
+    things_asked,
+)
+from refdesk.ask.table_view import CODE, AskedWords, CellPlan, Selection
+from refdesk.ask.units import SCALES
 from refdesk.library import LibraryReader
 from refdesk.periods import EXTENSION, TablePeriod, named_times, read_period, spoken_periods
 from refdesk.ports import Reader
@@ -44,10 +53,8 @@ SHORTEST_NAME = 2  # letters of what names a row: no R&D
 MOST_SERIES = 8  # documents that a series of figures is from
 MOST_REPORTS = 4  # documents that are looked through
 FEW_DOCUMENTS = 2  # that are looked through where the question names none
-FEWEST_TABLES = 4  # of a document in which a figure is looked for by its name
 LAST_QUARTER = 4  # its report tells what the year was
 REPORTS_KEPT = 8
-LEAST = 0.2  # chance of a figure that is considered at all
 AGREES = 0.05  # chance from which on a figure is meant by both, and not only by the plan that gives its number
 PLANNED = 0.6  # of the chance of another plan, from which on the figure that is named is likelier
 MOST_FOUND = 8  # readings of a question that are looked at
@@ -78,7 +85,7 @@ def asked_by_name(
     known = frozenset(stem for report in reports for stem in document_words(report.document, text))
     clause = _without_place(asking_clause(text), reports, known)
     things = [clause[start:end] for start, end in things_asked(clause, known)]
-    things = [thing for thing in things if not _NO_THING.fullmatch(thing)]
+    things = [thing for thing in things if thing.lower() not in ("much", "many") and not CODE.fullmatch(thing)]
     when = when or read_period(text)
     at_end = bool(when.end and not when.months) or AT_END.search(text) is not None
     of_quarter = QUARTER.search(text) is not None and not when.end
@@ -88,7 +95,7 @@ def asked_by_name(
     strays = _strays(names, reports)
     names &= row_stems
     absent = frozenset(stem for stem in stems - row_stems if is_absent(stem))
-    counted = frozenset(stem for thing in things if _COUNTED.match(thing) for stem in terms(thing))
+    counted = frozenset(stem for thing in things if thing.lower().startswith("many ") for stem in terms(thing))
     called = frozenset(  # words that a row alone is called, or all of its words: "Gaming", "Data Center"
         stem
         for report in reports
@@ -164,9 +171,6 @@ def _without_place(clause: str, reports: Sequence[Report], known: Set[str]) -> s
 
 _PLACED = re.compile(r" (?:in|on|from|within) (?:(?:the|its|their) )?$", re.IGNORECASE)
 _OWNER = re.compile(r"\b([A-Z][\w&.-]{0,40}(?: [A-Z][\w&.-]{0,40}){0,3})['’]s?\b")  # "Ortel's", "Ortel Works'"
-_HOW_MANY = re.compile(r"^how many\b ?(?P<what>[\w-]*)", re.IGNORECASE)
-_COUNTED = re.compile(r"many ", re.IGNORECASE)  # "how many warehouses" is no number of anything else
-_NO_THING = re.compile(r"(?:much|many)|\d+-?\w{1,2}", re.IGNORECASE)  # "how much", "10-Q"
 
 
 def _apart(things: Sequence[str]) -> list[str]:
@@ -229,7 +233,7 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, ar
     return [
         found
         for document in wanted[: MOST_SERIES if are_all else MOST_REPORTS]
-        if (found := _report_of(document, library, FEWEST_TABLES)) is not None
+        if (found := _report_of(document, library, FEW)) is not None
     ]
 
 
@@ -307,7 +311,7 @@ def with_named_figures(
     ]
     joint.sort(key=lambda cell: -cell.chance)
     plans = [made for cell in joint[:2] if (made := plan_of(cell)) is not None]
-    if not plans or plans[0].chance < LEAST:
+    if not plans or plans[0].chance < LEAST_LIKELY:
         return tables, retrieved
     best = plans[0]
     parts = {cell.value for cell in found if cell.is_part}  # a plan that reads one of these has not seen the whole
@@ -338,7 +342,7 @@ def _doubted(
     is_money = (
         tables.best is not None
         and tables.best.plan.operation == "value"
-        and (_HOW_MANY.search(clause) or asks_for_growth(clause))
+        and (clause.lower().startswith("how many ") or asks_for_growth(clause))
         and reading(tables.best).unit not in ("", "%")
     )
     passed_over = tables.best is not None and (
@@ -370,8 +374,9 @@ def _words_around(plan: TablePlan) -> frozenset[str]:
 
 def _counts_others(plan: TablePlan, clause: str) -> bool:
     """Is it asked how many there are of something that neither the row nor its table speaks of?"""
-    match = _HOW_MANY.search(clause)
-    counted = terms(match["what"]) if match and not plan.plan.turned and plan.plan.operation == "value" else []
+    how, many, *what = (*clause.split()[:3], "", "")
+    is_count = (how.lower(), many.lower()) == ("how", "many")
+    counted = terms(what[0]) if is_count and not plan.plan.turned and plan.plan.operation == "value" else []
     return bool(counted) and _words_around(plan).isdisjoint(counted)
 
 
@@ -430,7 +435,7 @@ def _value_of(plan: TablePlan) -> float | None:
     what = reading(plan)
     if plan.plan.operation != "value" or what.number is None:
         return None
-    return round(abs(what.number) * SCALES.get(what.scale, 1.0), 4)
+    return round(abs(what.number) * SCALES.get(what.scale, 1.0), SAME_DIGITS)
 
 
 def with_hits(plans: Sequence[TablePlan], retrieved: Retrieved, library: LibraryReader) -> Retrieved:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from refdesk.answer import Query, Retrieved
-from refdesk.ask.figures import CURRENCIES, figures
+from refdesk.ask.figures import figures
 from refdesk.ask.sentences import question_words, sentence_text
-from refdesk.ask.wording import MONEY, NUMBER, chances, unfit_units
+from refdesk.ask.units import CURRENCIES
+from refdesk.ask.wording import LIKELY, MONEY, NUMBER, chances, unfit_units
 from refdesk.document_names import called_by
 from refdesk.ports import Embedder, Reader
 from refdesk.text import query_terms, words
@@ -68,7 +69,7 @@ def _when_sent(reading: Reading, hit: Hit) -> int | None:
 
 def _made_sure(reading: Reading, place: int, chunk: Chunk) -> Reading:
     """The whole of the line is the answer."""
-    start, end = chunk.sentences[place][:2]
+    start, end, *_ = chunk.sentences[place]
     spans = list(reading.spans)
     spans[place] = FoundSpan(start + len(SENT), end, CERTAIN)
     return replace(reading, answered=max(reading.answered, ANSWERED), spans=tuple(spans))
@@ -76,7 +77,7 @@ def _made_sure(reading: Reading, place: int, chunk: Chunk) -> Reading:
 
 def _read_without(place: int, chunk: Chunk, query: Query, reader: Reader) -> Reading | None:
     """The passage as if this sentence were not there; where no other one states an answer, it is none."""
-    start, end = chunk.sentences[place][:2]
+    start, end, *_ = chunk.sentences[place]
     blank = replace(chunk, text=f"{chunk.text[:start]}{' ' * (end - start)}{chunk.text[end:]}")
     reading = reader.read(query.fullest, blank)
     if reading is None or max((span.score for span in reading.spans if span), default=0.0) >= STATED:
@@ -112,7 +113,6 @@ def _nearest(query: Query, questions: tuple[str, ...], embedder: Embedder) -> fl
 # --- is a figure an answer? Not one in another measure, nor a doubtful one where running text surely answers ---------
 
 SURE = 2.0  # `answered` of a passage from which no further one is read
-DOUBTFUL = 0.5  # chance of a figure below which a sure text is heard first
 # Chance below which a text is heard first that answers, and by so much more than every table that was read. Of the 271
 # questions about the 40 reports none is answered otherwise for it; two of 17 new ones were wrong for want of it.
 CLEAR, TOLD, TOLD_BETTER = 0.895, 0.5, 1.0
@@ -129,7 +129,7 @@ def is_fit_figure(
     unfit = unfit_units(query.fullest, embedder)
     if (unfit and is_unfit(figure(), unfit)) or _asks_what_it_is(query):
         return False
-    return chance >= DOUBTFUL or _answered(retrieved).get("text", -SURE) < SURE
+    return chance >= LIKELY or _answered(retrieved).get("text", -SURE) < SURE
 
 
 def is_told_better(chance: float, retrieved: Retrieved) -> bool:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 from refdesk.answer import Context, Level, Plan, Query, Question, Spent, Strategy, Turn
 from refdesk.ask.strategies import STRATEGIES
@@ -36,12 +36,7 @@ from refdesk.trace import Trace
 # How much room has each part of a prompt? The window of a model, shared out by its size.
 
 # Shares of the window: system, history, passages, generation; seed 001 step 8 (10–15, 10–15, 55–60 and 15–20 %).
-SHARES: dict[Tier, tuple[float, float, float, float]] = {
-    "tiny": (0.15, 0.10, 0.55, 0.20),
-    "small": (0.12, 0.15, 0.58, 0.15),
-    "medium": (0.10, 0.15, 0.60, 0.15),
-    "large": (0.10, 0.15, 0.60, 0.15),
-}
+SHARES = dict.fromkeys(get_args(Tier), (0.10, 0.15, 0.60, 0.15)) | {"tiny": (0.15, 0.10, 0.55, 0.20)}
 # More passages than this cost money and attention and add nothing: ten hits with neighbours are about 6,000 tokens.
 MOST_PASSAGES: dict[Tier, int] = {"tiny": 2_500, "small": 5_000, "medium": 8_000, "large": 12_000}
 MOST_HISTORY = 8_000
@@ -125,6 +120,7 @@ PROMISED = {
     "reconcile": "a reconciler",
 }
 NO_MODEL = "no model is set"
+_SMALL = "models this small are asked for a single sentence"
 # Variants only where a model writes them: those made without one lose .02 nDCG@10 on direct questions (docs/evals.md).
 ENGINES: Mapping[Level, tuple[Strategy, ...]] = {"enhanced": ("graph", "multi_hop")}
 ENGINES_WITH_MODEL: Mapping[Level, tuple[Strategy, ...]] = {"enhanced": ("graph", "fusion", "multi_hop")}
@@ -141,10 +137,8 @@ def engines(level: Level, strategy: Strategy, *, has_llm: bool = False) -> tuple
 
 def left_out(question: Question, plan: Plan, budget: Budget, settings: Settings) -> list[str]:
     """What of its level and its format a plan does without, and why, in sentences: for the notes of the answer."""
-    found = [
-        f"The answer does not have three parts (answer.format): {why}." for why in _in_one_part(question, plan, budget)
-    ]
-    found = found if settings.answer_format == "three_part" else []
+    why = _in_one_part(question, plan, budget) if settings.answer_format == "three_part" else ""
+    found = [f"The answer does not have three parts (answer.format): {why}."] if why else []
     if question.level not in ("enhanced", "maximum"):
         return found
     by_reason: dict[str, list[str]] = {}
@@ -155,13 +149,13 @@ def left_out(question: Question, plan: Plan, budget: Budget, settings: Settings)
     return [*found, *notes]
 
 
-def _in_one_part(question: Question, plan: Plan, budget: Budget) -> list[str]:
-    """Why an answer cannot have the three parts of seed 003; nothing where it can."""
+def _in_one_part(question: Question, plan: Plan, budget: Budget) -> str:
+    """Why an answer cannot have the three parts of seed 003; "" where it can."""
     if not plan.use_llm:
-        return [f"{NO_MODEL}, so the answer is quoted from the documents"]
+        return f"{NO_MODEL}, so the answer is quoted from the documents"
     if question.mode == "report":
-        return ["a report has its own sections"]
-    return ["models this small are asked for a single sentence"] if budget.tier == "tiny" else []
+        return "a report has its own sections"
+    return _SMALL if budget.tier == "tiny" else ""
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -169,23 +163,30 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
+class Skipped(NamedTuple):
+    """What of a level is left out."""
+
+    what: str
+    why: str
+
+
 def _skipped(
     question: Question, *, has_llm: bool, has_verifier: bool, has_reconciler: bool, can_think: bool
-) -> list[tuple[str, str]]:
-    """(what, why) of all that the level and the mode ask for and that cannot be done."""
-    level, found = question.level, list[tuple[str, str]]()
+) -> list[Skipped]:
+    """All that the level and the mode ask for and that cannot be done."""
+    level, found = question.level, list[Skipped]()
     is_deep, is_checked = level in ("enhanced", "maximum"), question.response_mode != "quick" and level != "basic"
     if not has_llm:
         promised = {"enhanced": ("reason",), "maximum": ("vote", "think", "reconcile")}.get(level, ())
-        return [(what, NO_MODEL) for what in promised]
+        return [Skipped(what, NO_MODEL) for what in promised]
     if is_checked and not has_verifier:
-        found.append(("verify", "no verifier model is set; only the built-in check was used"))
+        found.append(Skipped("verify", "no verifier model is set; only the built-in check was used"))
     if level == "maximum" and not has_reconciler:
-        found.append(("reconcile", "no reconciler model is set; unsupported sentences are removed"))
+        found.append(Skipped("reconcile", "no reconciler model is set; unsupported sentences are removed"))
     if level == "maximum" and not can_think:
-        found.append(("think", "the model does not support one; it reasons before answering instead"))
+        found.append(Skipped("think", "the model does not support one; it reasons before answering instead"))
     if is_deep and not is_checked and has_verifier:
-        found.append(("verify", "the mode is quick"))
+        found.append(Skipped("verify", "the mode is quick"))
     return found
 
 
@@ -334,6 +335,7 @@ def prompt_tokens(request: Request) -> int:
 # Tokens that a model writes of which nothing is known yet, and what one adds that thinks before it writes.
 USUAL: Mapping[ModelRole, int] = {"answer": 400, "verifier": 250, "reconciler": 400}
 THOUGHTS = 1_500
+THOUSAND = 1000  # tokens, by which a price is told
 FEW_QUESTIONS = 10  # fewer than these say nothing of a day's average: they may cost as much as so many together
 Assemble = Callable[[Plan, Budget], Context]
 Cut = Callable[["Fitted"], "Fitted"]
@@ -398,9 +400,9 @@ class Prices:
     def affordable(self, plan: Plan, budget: Budget, context: Context, limit: float) -> int:
         """Tokens that the answering model may write so that all calls together stay under the limit."""
         read, usual = self._prompt(plan, budget, context), self.usual("answer")
-        thousand, nothing = (estimate(self.names["answer"], read, count) or 0.0 for count in (1000, 0))
+        thousand, nothing = (estimate(self.names["answer"], read, count) or 0.0 for count in (THOUSAND, 0))
         spare = limit - (self.expected(plan, budget, context) or 0.0)
-        each = (thousand - nothing) / 1000
+        each = (thousand - nothing) / THOUSAND
         return budget.generation if each <= 0 else usual + int(spare / each)
 
 
@@ -419,7 +421,7 @@ def named(models: Models) -> dict[ModelRole, str]:
 
 def is_paid(names: Mapping[ModelRole, str]) -> bool:
     """Whether one of these models costs anything that is known."""
-    return any(estimate(name, 1000, 1000) for name in names.values())
+    return any(estimate(name, THOUSAND, THOUSAND) for name in names.values())
 
 
 def fit_to_cost(

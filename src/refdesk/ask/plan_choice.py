@@ -37,7 +37,7 @@ from refdesk.ask.table_question import (
     without_names,
 )
 from refdesk.ask.table_view import AskedWords, CellPlan, Places, View, head_words
-from refdesk.ask.wording import NUMBER
+from refdesk.ask.wording import KEPT, NUMBER
 from refdesk.periods import TablePeriod, alike, period_from, period_of, read_period, spoken_periods
 from refdesk.ports import NoReader, Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
@@ -46,18 +46,17 @@ from refdesk.text import QUERY_STOP_WORDS, terms
 from refdesk.types import Document
 
 FILE = "plan_choice.npz"
-MOST_JUDGED = 10  # plans that a reader judges
 UNKNOWN_IDF = 6.0  # of a word that no idf is known of
-MOST_PLANS = 10  # of one table that are compared with those of others
+SAME_DIGITS = 4  # behind the point, in which two numbers are one
+MOST_PLANS = 10  # that a reader judges, and of one table that are compared with those of others
 THEN = 0.25  # for a table that has a column of the time asked for, beside the share of words and the search's score
 MOST_TABLES = 8  # that plans are made for: the best by the words they hold and by what the search gave
 LONGEST_QUANTITY = 30  # letters of a cell that a number may stand among
 MOST_READ = 24  # cells of a plan whose periods and units are looked at
-OTHER_LENGTH = 0.5  # what a chance is multiplied by of a figure that is of a longer or shorter time than is asked for
+UNSURE = 0.5  # what a chance is multiplied by of a figure of another length of time, or whose column nothing tells
 PART = 1.5  # log-odds that a plan loses whose row is a part of another plan's
 SMALLER = 0.8  # of a number, below which another one of the same name is a part of it
 SUREST = 0.98  # chance of a plan among several ways to say a question
-GUESSED = 0.5  # of its chance, for a plan whose column nothing in the question tells
 NEARLY = 0.5  # of the best chance, from which on another reading is named beside it
 Pair = tuple[float, float]
 CLAUSE = re.compile(r"[.;:]\s")
@@ -138,7 +137,7 @@ def best_plan(
     length = length_asked(text, read_period(text))
     found = [replace(plan, asked_months=length) if _is_of_other_length(plan, length) else plan for plan in found]
     chances = _chances(found, scores, np.array(judge_plans(found, reader)))
-    chances *= [OTHER_LENGTH if plan.asked_months else 1.0 for plan in found]
+    chances *= [UNSURE if plan.asked_months else 1.0 for plan in found]
     first, *others = [int(place) for place in np.argsort(-chances)]
     other = (
         replace(found[others[0]], chance=float(chances[others[0]]))
@@ -172,7 +171,7 @@ def _chances(
         odds = np.exp(ranked - max(ranked.max(), 0.0))
         none = math.exp(-max(ranked.max(), 0.0))  # no table answers: a score of 0
         chances[own] = odds / (odds.sum() + none)
-    chances *= [plan.means * (GUESSED if plan.guesses_column else 1.0) for plan in found]
+    chances *= [plan.means * (UNSURE if plan.guesses_column else 1.0) for plan in found]
     if len(ways) > 1:
         best = [min(float(chances[own].max()), SUREST) for own in ways]
         total = 1.0 + sum(chance / (1.0 - chance) for chance in best)
@@ -271,7 +270,7 @@ def shortlist(found: Sequence[TablePlan]) -> tuple[list[TablePlan], NDArray[np.f
         if key not in best or (not found[best[key]].keeps_order and found[at].keeps_order):
             best[key] = at
         odds[key] = odds.get(key, 0.0) + math.exp(min(scores[at], 50.0))
-    chosen = sorted(odds, key=lambda key: -odds[key])[:MOST_JUDGED]
+    chosen = sorted(odds, key=lambda key: -odds[key])[:MOST_PLANS]
     plans = [found[best[key]] for key in chosen]
     # Whether the row is meant is weighed last, once.
     own = [
@@ -285,7 +284,7 @@ def result(plan: CellPlan) -> object:
     if plan.texts:
         given = (number if (number := cell_number(text)) is not None else text.lower() for text in plan.texts)
         return tuple(sorted(given, key=str))
-    return round(plan.number or 0.0, 4)
+    return round(plan.number or 0.0, SAME_DIGITS)
 
 
 def likeliest_tables(text: str, candidates: Iterable[FoundTable], idf: Mapping[str, float]) -> list[FoundTable]:
@@ -496,7 +495,7 @@ def _used(candidate: FoundTable, table: TableViews, plan: CellPlan) -> list[Stor
     return [cell for cell in candidate.table.at(places) if cell.number is not None]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def _period(text: str) -> TablePeriod:
     return period_from(text) if text else TablePeriod()
 
@@ -521,7 +520,7 @@ def vocabulary(table: StoredTable) -> Container[str]:
     return sheet_view(table).vocabulary if table.cell_count > MOST_CELLS else _vocabulary(table)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=KEPT)
 def _vocabulary(table: StoredTable) -> frozenset[str]:
     heads = (stem for head in table.heads for part in head.path for stem in head_words(part))
     return frozenset(terms(" ".join(cell.text for cell in table.cells))).union(heads)
@@ -537,7 +536,7 @@ def report_period(document: Document) -> TablePeriod:
     return read_period(document.name.replace("_", " ")) or read_period(document.title)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _context_words(text: str) -> frozenset[str]:
     return frozenset(terms(text))
 
@@ -549,7 +548,7 @@ def table_of(table: StoredTable) -> TableViews:
     return _table_of(table)
 
 
-@lru_cache(maxsize=128)
+@lru_cache
 def _table_of(table: StoredTable) -> TableViews:
     return TableViews(grid_of(table))
 

@@ -13,8 +13,6 @@ from functools import cached_property
 
 from refdesk.ask.table_view import (
     NAMED,
-    NUMBER_WORDS,
-    YEAR,
     AskedWords,
     CellPlan,
     GroupedView,
@@ -24,21 +22,23 @@ from refdesk.ask.table_view import (
     Selection,
     View,
     chosen_rows,
+    compared,
     foremost,
     named_groups,
     said,
 )
+from refdesk.ask.wording import NUMBER_WORDS, YEAR_NUMBER
 from refdesk.tables import Grid
 from refdesk.text import terms
 
-MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE, MOST_LISTED = 40, 70, 400, 8, 8
+MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE = 40, 70, 400, 8
 MOST_ANY = 12  # rows that a question names one by one
-MOST_CONDITIONS, MOST_COMPARED = 4, 8  # of a sheet that a question names together, and of those with a number
-MOST_GROUPED = 4  # sets of rows that are grouped
+MOST_OTHER = 6  # sets of rows and columns that no word of the question points at
+MOST_CONDITIONS = 4  # of a sheet that a question names together; and sets of rows that are grouped, and rows of a
+# column that match best, each looked at for itself
 OF_GROUPS = frozenset(("value", "which_more", "which_less", "apart", "difference", "growth", "share", "ratio"))
-MOST_BEST = 4  # rows of a column that match best, each looked at for itself
-MOST_COLUMNS = 40  # that a question chooses from: the best matching
 WIDEST_TURNED, LONGEST_TURNED = 15, 80  # a table with more columns or rows is not looked at sideways
+YEARS = 1900, 2100
 MOST_STATED = 160  # letters of a plan in words, and of what it gives: what the reader sees of it
 
 
@@ -76,9 +76,9 @@ class _Maker:
         self.masks = [mask for mask, _ in matches]
         self.qualities = [max(quality, last) for (_, quality), last in zip(matches, lasts, strict=True)]
         best = sorted(range(view.width), key=lambda column: -self.qualities[column])
-        self.columns = sorted(best[:MOST_COLUMNS])
+        self.columns = sorted(best[:MOST_SELECTIONS])
         self.ordered = [c for c in self.columns if view.is_ordered[c]]
-        self.listed = [number for number in question.numbers if number in range(2, MOST_LISTED + 1)]
+        self.listed = [number for number in question.numbers if number in range(2, MOST_SINGLE + 1)]
 
     # rows
 
@@ -111,7 +111,7 @@ class _Maker:
                 if sum(len(rows) for key, rows in matched.items() if _fit(key) == _fit((mask, quality))) <= MOST_ANY:
                     keep((row,), mask, quality, column)
             full = {mask: rows for (mask, quality), rows in matched.items() if quality >= 1}
-            for mask, rows in itertools.islice(sorted(full.items(), key=lambda item: item[1][0]), 6):
+            for mask, rows in itertools.islice(sorted(full.items(), key=lambda item: item[1][0]), MOST_OTHER):
                 keep(rows, mask, 1.0, column)
             if 1 < sum(map(len, full.values())) <= MOST_ANY:
                 keep(view.merged(full.values()), _union(full), 1.0, column, "any")
@@ -133,8 +133,8 @@ class _Maker:
 
     def _ranked(self, matched: Matched) -> list[tuple[int, int, float]]:
         """The rows that match best, each with its words and its share of them."""
-        rows = [(row, *key) for key, rows in matched.items() for row in rows[:MOST_BEST]]
-        return sorted(rows, key=lambda row: (*_fit(row[1:]), row[0]))[:MOST_BEST]
+        rows = [(row, *key) for key, rows in matched.items() for row in rows[:MOST_CONDITIONS]]
+        return sorted(rows, key=lambda row: (*_fit(row[1:]), row[0]))[:MOST_CONDITIONS]
 
     def _one_each(self, matched: Matched) -> Rows:
         """The best row for every word that tells rows apart, in the order of the question: "in 2018 and 2019"."""
@@ -154,7 +154,7 @@ class _Maker:
 
     def _years_between(self, column: int) -> Rows:
         """ "from 2015 to 2019": the rows of these years and of those between them."""
-        years = sorted(number for number in self.question.numbers if 1900 <= number < 2100)
+        years = sorted(number for number in self.question.numbers if YEARS[0] <= number < YEARS[1])
         return self.view.years_between(*years) if not column and len(years) == 2 else ()
 
     @cached_property
@@ -162,7 +162,7 @@ class _Maker:
         """Rows whose number is larger or smaller than one of the question's."""
         found = []
         for number, column in itertools.product(self.question.numbers, self.ordered):
-            is_year = 1900 <= number < 2100
+            is_year = YEARS[0] <= number < YEARS[1]
             if self.view.is_date[column] or is_year != self.view.is_year[column]:
                 continue
             keys, mask = self.view.compared_by(column), self.masks[column] | self._number_mask(number)
@@ -176,7 +176,7 @@ class _Maker:
 
     def _number_mask(self, number: float) -> int:
         for stem, bit in self.question.bits.items():
-            if stem == f"{number:g}" or NUMBER_WORDS.get(stem) == number:
+            if stem == f"{number:g}" or (number > 1 and NUMBER_WORDS.get(stem) == number):
                 return 1 << bit
         return 0
 
@@ -196,7 +196,7 @@ class _Maker:
                 if not any(full[condition] & ~m == 0 != m & ~full[condition] for m in full.values())
             ]
             return [every, *fullest][:MOST_SETS]
-        for first, second in itertools.combinations(self.equal[:8] + self.compared[:6], 2):
+        for first, second in itertools.combinations(self.equal[:MOST_SINGLE] + self.compared[:MOST_OTHER], 2):
             if first.by == second.by:
                 continue
             rows = self.view.common(first.rows, second.rows)
@@ -224,7 +224,7 @@ class _Maker:
                 # What is compared with is a number of its own, and not that of "product 17".
                 compared = [
                     selection
-                    for selection in self.compared[:MOST_COMPARED]
+                    for selection in self.compared[:MOST_SINGLE]
                     if self._number_mask(selection.number) & ~covered
                 ]
                 made += [
@@ -284,7 +284,7 @@ class _Maker:
             own = self.view.texts[row][column]
             if column != anchor.by and own and self.masks[column]:
                 same = self.view.same(row, column)
-                if 0 < len(same) <= MOST_LISTED:
+                if 0 < len(same) <= MOST_SINGLE:
                     mask = anchor.mask | self.masks[column]
                     yield Selection(same, "same", mask, anchor.quality, column, self.qualities[column])
 
@@ -318,10 +318,10 @@ class _Maker:
         kinds = ("any", "all", "more", "less", "least", "most")  # one column is read the other way round
         simple = [chosen for chosen in self.sets if chosen.kind in kinds] if turned else self.sets
         for chosen in itertools.chain(simple, self.picked):
-            if len(chosen.rows) > MOST_LISTED:
+            if len(chosen.rows) > MOST_SINGLE:
                 continue
             if turned:
-                years = tuple(dict.fromkeys(YEAR.findall(" ".join(texts[row][0] for row in chosen.rows))))
+                years = tuple(dict.fromkeys(YEAR_NUMBER.findall(" ".join(texts[row][0] for row in chosen.rows))))
                 if years:
                     yield self._plan("year", chosen, 0, "date", tuple((row, 0) for row in chosen.rows), years)
             only_label = chosen.kind == "all" or (turned and chosen.kind in ("max", "min"))
@@ -355,7 +355,7 @@ class _Maker:
                     distinct = view.distinct(chosen.rows, column)
                     if distinct < len(chosen.rows):
                         yield self._plan("distinct", chosen, column, "computed", number=float(distinct))
-                if not view.is_number[column] or not (self.masks[column] or view.width <= 6):
+                if not view.is_number[column] or not (self.masks[column] or view.width <= MOST_OTHER):
                     continue
                 if (added := view.added(chosen.rows, column)) is None:
                     continue
@@ -405,9 +405,8 @@ class _Maker:
                 made += [("apart", abs(x - y), False), ("difference", x - y, False), ("difference", y - x, True)]
                 for above, below, backwards in ((x, y, False), (y, x, True)):
                     if below:
-                        growth = (above - below) / abs(below) * 100
-                        made += [("growth", growth, backwards), ("share", above / below * 100, backwards)]
-                        made.append(("ratio", above / below, backwards))
+                        told = compared(above, below)._asdict().items()
+                        made += [(name, number, backwards) for name, number in told]
                 both, quality = mask | self.masks[column], self.qualities[column]
                 cells = ((a, column), (b, column))
                 for name, number, backwards in made:
@@ -449,7 +448,7 @@ class _Maker:
         for by, chosen in itertools.product(
             columns,
             [self.sets[0], *(condition for condition in conditions if condition.mask.bit_count() == best)][
-                :MOST_GROUPED
+                :MOST_CONDITIONS
             ],
         ):
             words = ""

@@ -33,7 +33,7 @@ from refdesk.settings import Settings
 from refdesk.summaries import ChunkSummary
 from refdesk.text import idf, query_terms
 from refdesk.trace import Trace, in_thread
-from refdesk.types import Chunk, Hit, Method, Reading, Scope
+from refdesk.types import UNIT, Chunk, Hit, Method, Reading, Scope
 
 # --- how are chunks looked for, unless another strategy is named? By BM25 and vectors ---------------------------------
 
@@ -422,7 +422,7 @@ def best_sentence(vector: NDArray[np.float32], rows: NDArray[np.int8] | None) ->
     """(cosine, place) of the sentence nearest to a vector; (-1, -1) without sentences."""
     if rows is None or not len(rows):
         return -1.0, -1
-    cosines = np.vecdot(rows.astype(np.float32), vector) / 127.0  # `@` would wake a second thread of BLAS
+    cosines = np.vecdot(rows.astype(np.float32), vector) / UNIT  # `@` would wake a second thread of BLAS
     place = int(cosines.argmax())
     return float(cosines[place]), place
 

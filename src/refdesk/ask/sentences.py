@@ -22,10 +22,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query
-from refdesk.ask.wording import CELLS, NUMBER, STOP_TERMS, SentenceWords, read, read_all, table_header
+from refdesk.ask.citations import f1
+from refdesk.ask.wording import (
+    CELLS,
+    KEPT,
+    NUMBER,
+    NUMBER_WORDS,
+    STOP_TERMS,
+    SentenceWords,
+    read,
+    read_all,
+    table_header,
+)
 from refdesk.key_sentences import ENDS
-from refdesk.text import ASSETS, QUERY_STOP_WORDS, terms, word_list, word_set, words
-from refdesk.types import Chunk, Document, FoundSpan, Reading
+from refdesk.text import ASSETS, QUERY_STOP_WORDS, terms, word_set, words
+from refdesk.types import UNIT, Chunk, Document, FoundSpan, Reading
 
 Floats = NDArray[np.float32]
 Placed = tuple[int, Chunk, float]  # (passage number, chunk, score of the passage)
@@ -39,9 +50,7 @@ HEADING_CREDIT = 0.5  # when only the heading path, the document's title or the 
 ALIKE_CREDIT = 0.7  # when the sentence holds a word with the same beginning: Gaul, Gaulish
 SHARED_LETTERS = 4  # that words alike have in common, at least
 
-_DIGITS = {
-    term: str(number) for number, term in enumerate(terms(" ".join(word_list("words", "number words")[1:13])), 1)
-}
+_DIGITS = {term: str(number) for word, number in NUMBER_WORDS.items() if number for term in terms(word)}
 TWINS = _DIGITS | {number: term for term, number in _DIGITS.items()}  # "five points" and "5 points"
 
 CALIBRATION: Mapping[str, Any] = json.loads((ASSETS / "calibration.json").read_text(encoding="utf-8"))
@@ -55,8 +64,7 @@ LABEL = 2.0  # for a row whose first cell names what a number is asked of, where
 ALMOST = 2.0  # log-odds below the best sentence (judge.py has what was measured)
 MISSING = 0.3  # a word that less of than this is held is missing
 
-_SEPARATORS = re.compile(r"[_\W]+")
-_HIRAGANA = re.compile("[\u3041-\u309f]")
+_HIRAGANA = ("\u3041", "\u309f")  # the first and the last
 # Volume, number and pages: "Decision Sciences, 27 (3), 451-481", "vol. 3, pp. 20–31".
 _WORK = re.compile(r"\d\s?\(\d{1,3}\)\s?[,:]\s?(?:pp?\.\s?)?\d+|\bpp?\.\s?\d+\s?[-–]\s?\d+|, \d{2,4}[-–]\d{2,4}\.")
 FEWEST_WORKS, WORK_LENGTH = 3, 250  # works, and characters of text for each of them
@@ -90,7 +98,7 @@ def asking_part(text: str) -> str:
     return text[: text.rfind("?") + 1] or text
 
 
-@lru_cache(maxsize=256)
+@lru_cache
 def question_words(text: str) -> QuestionWords:
     """What the question asks; all its words when it has stop words only."""
     found = words(text)
@@ -101,7 +109,9 @@ def question_words(text: str) -> QuestionWords:
     named |= sentence.numbers
     metric = sentence.content - named - _FRAME_TERMS
     asked = tuple(dict.fromkeys(content))
-    framing = frozenset(word for word in asked if word in FRAME or _HIRAGANA.search(word))
+    framing = frozenset(
+        word for word in asked if word in FRAME or any(_HIRAGANA[0] <= letter <= _HIRAGANA[1] for letter in word)
+    )
     return QuestionWords(asked, sentence, named, metric, framing)
 
 
@@ -184,11 +194,11 @@ def _above(chunk: Chunk, document: Document | None) -> str:
     """What a sentence stands under: the title, the headings, and the name of the file, whose words have any sign
     between them: "2022 Q3 AAPL.pdf", "net_sales-2019.xlsx".
     """
-    name = _SEPARATORS.sub(" ", document.name) if document else ""
+    name = document.name.replace("_", " ") if document else ""
     return f"{chunk.context} {' '.join(chunk.heading_path)} {name}"
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=KEPT)
 def _stems(found: tuple[str, ...], language: str) -> tuple[str, ...]:
     return tuple((terms(word, language) or [word])[0] for word in found)
 
@@ -205,12 +215,12 @@ def _credits(stems: Sequence[str], sentences: Iterable[SentenceWords]) -> dict[s
     every = frozenset().union(*[sentence.terms for sentence in sentences]) - STOP_TERMS
     for term in [term for term in every if term[:SHARED_LETTERS] in by_head]:
         for column, stem in by_head[term[:SHARED_LETTERS]]:
-            if term != stem and _are_alike(stem, term):
+            if term != stem and are_alike(stem, term):
                 found.setdefault(term, []).append((column, ALIKE_CREDIT))
     return found
 
 
-def _are_alike(stem: str, term: str) -> bool:
+def are_alike(stem: str, term: str) -> bool:
     """Do they begin alike? `intend` and `intent`, `justif` and `justifi`."""
     return term.startswith(stem[: max(SHARED_LETTERS, len(stem) - 2)]) and len(term) <= len(stem) + 4
 
@@ -245,7 +255,7 @@ def _cosines(query: Query, vectors: Sequence[NDArray[np.int8] | None], counts: S
     usable = [rows for rows, count in zip(vectors, counts, strict=True) if rows is not None and len(rows) == count]
     every: Floats = np.zeros(0, dtype=np.float32)
     if usable:
-        every = np.vecdot(np.concatenate(usable).astype(np.float32), query.vector) / np.float32(127.0)
+        every = np.vecdot(np.concatenate(usable).astype(np.float32), query.vector) / np.float32(UNIT)
     found: list[Floats] = []
     start = 0
     for rows, count in zip(vectors, counts, strict=True):
@@ -421,7 +431,7 @@ def label_match(question: QuestionWords, row: SentenceWords) -> float:
     """
     first = read(row.text.partition(CELLS)[0], row.language)
     label = frozenset(term for term in first.content if term.isalpha())
-    return 2 * len(label & question.metric) / max(1, len(label) + len(question.metric))
+    return f1(label, question.metric)
 
 
 def _proximity(sentence: SentenceWords, stems: Sequence[str]) -> float:
@@ -533,7 +543,7 @@ def _say_the_same(one: SentenceWords, other: SentenceWords) -> bool:
 
 
 def sentence_text(chunk: Chunk, place: int) -> str:
-    start, end = chunk.sentences[place][:2]
+    start, end, *_ = chunk.sentences[place]
     return chunk.text[start:end]
 
 
@@ -561,7 +571,7 @@ def heads_text(chunk: Chunk, sentence: int) -> bool:
     if chunk.kind != "text" or sentence + 1 >= len(chunk.sentences):
         return False
     text, below = sentence_text(chunk, sentence).strip(), sentence_text(chunk, sentence + 1).strip()
-    start, end = chunk.sentences[sentence][:2]
+    start, end, *_ = chunk.sentences[sentence]
     before = chunk.text[chunk.sentences[sentence - 1].end : start] if sentence else "\n\n"
     is_block = "\n\n" in before and "\n\n" in chunk.text[end : chunk.sentences[sentence + 1].start]
     is_below_text = not sentence or sentence_text(chunk, sentence - 1).strip()[-1:] in ENDS
@@ -569,7 +579,7 @@ def heads_text(chunk: Chunk, sentence: int) -> bool:
     return is_block and is_below_text and is_short and below[-1:] in ENDS and not _AMOUNT.search(text)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _lists_works(text: str) -> bool:
     """Is it a list of works that are referred to? Their titles have the words of a question, and say nothing of it."""
     return len(_WORK.findall(text)) >= FEWEST_WORKS and len(_WORK.findall(text)) * WORK_LENGTH > len(text)

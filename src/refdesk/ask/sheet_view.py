@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from refdesk.ask.table_view import (
     MOST_TIED,
     MOSTLY,
-    YEAR,
     AskedWords,
     ColumnNumbers,
     Matched,
@@ -26,6 +25,7 @@ from refdesk.ask.table_view import (
     View,
     head_words,
 )
+from refdesk.ask.wording import YEAR_NUMBER
 from refdesk.records import StoredTable
 from refdesk.tables import Grid, cell_date, cell_number, without_marks
 from refdesk.text import QUERY_STOP_WORDS, terms, terms_of_each
@@ -103,7 +103,7 @@ class SheetColumn:
             numbers.append(_number(cell_number.__wrapped__(text)))
             # A text of digits and points alone is no day, and has no month to look for.
             days.append(np.nan if text.replace(".", "").isdigit() else _number(cell_date.__wrapped__(text)))
-            years += count if YEAR.fullmatch(text) else 0
+            years += count if YEAR_NUMBER.fullmatch(text) else 0
         self.is_used = counts > 0  # not so the texts of the head and of sections
         few = MOSTLY * len(codes)
         of_number, of_day = np.array([*numbers, np.nan]), np.array([*days, np.nan])
@@ -162,7 +162,7 @@ class SheetColumn:
     @cached_property
     def years(self) -> NDArray[np.int32]:
         """The year that a text names, where it is one; last of no text."""
-        found = [YEAR.findall(text) for text in self.texts]
+        found = [YEAR_NUMBER.findall(text) for text in self.texts]
         return np.array([*(int(own[0]) if len(own) == 1 else 0 for own in found), 0], np.int32)
 
 

@@ -10,26 +10,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from refdesk.answer import Answer, Claim, Confidence, Figure, FigureCell, Plan, Query, Retrieved, Sufficiency
+from refdesk.ask.assemble import sizes
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.judge import HIGH, level, related, sources
 from refdesk.ask.plan_choice import FoundTable, report_period
 from refdesk.ask.sentences import question_words
 from refdesk.ask.table_answer import cell_citations
-from refdesk.ask.table_question import columns_of, is_of_other_length, length_asked
+from refdesk.ask.table_question import FEW, columns_of, is_of_other_length, length_asked
+from refdesk.ask.table_rows import decimals_of
+from refdesk.ask.table_view import NAMED, compared
 from refdesk.library import LibraryReader
 from refdesk.periods import period_from, read_period
 from refdesk.records import MOST_CELLS, StoredCell
 from refdesk.tables import Grid, grid_of, is_scale, shown_value, touches, without_marks
-from refdesk.text import query_terms, terms
+from refdesk.text import query_terms, terms, words
 
-NAMED = 0.5  # share of a label's words that a side of the comparison says
 MOST_COMPARED = 12  # attributes
 UNSURE = 0.7  # where a side says only part of the label, or another table has rows for both too
 EXACT = 0.9
-MANY = 4  # tables
 OPERATION = "compare"
-_DECIMALS = re.compile(r"\.(\d+)")
-_ASKS_DIFFERENCE = re.compile(r"\bdifference (?:in|of|between)\b", re.IGNORECASE)
 # "How does its income compare to its sales?", "the ratio of": two amounts of one owner, the one as a part of the other.
 _ASKS_SHARE = re.compile(
     r"\b(?:share|ratio|proportion|percentage|per ?cent)\b|%|\bcompared? (?:to|with) (?:its|their)\b", re.IGNORECASE
@@ -68,7 +67,7 @@ def side_by_side(
     best = max(every, key=lambda sides: (sides.share, sides.found.score, len(sides.attributes)))
     tables = {sides.found.table.id for sides in every if sides.share >= best.share}
     # Among many tables, whether this one or its neighbour is meant cannot be known for sure.
-    chance = EXACT if best.share == 1.0 and len(tables) == 1 and len(candidates) < MANY else UNSURE
+    chance = EXACT if best.share == 1.0 and len(tables) == 1 and len(candidates) < FEW else UNSURE
     return _told(answer, query, plan, retrieved, best, chance, library)
 
 
@@ -85,7 +84,7 @@ def _is_about(query: Query, found: FoundTable, retrieved: Retrieved) -> bool:
     around = [document.name, document.title, table.caption, *(chunk.context for chunk in chunks)]
     heads = [part for head in table.heads for part in head.path]
     labels = [cell.text for cell in table.cells]
-    stems = frozenset(terms(re.sub(r"[\W_]+", " ", " ".join((*around, *heads, *labels)))))
+    stems = frozenset(terms(" ".join((*around, *heads, *labels)).replace("_", " ")))
     asked = frozenset(term for part in query.parts for term in query_terms(part))
     if document.id in retrieved.preferred_documents:
         asked -= question_words(query.fullest).named
@@ -194,7 +193,7 @@ def _told(
     library: LibraryReader,
 ) -> Answer:
     asks_share = _ASKS_SHARE.search(query.fullest) is not None
-    asks_difference = _ASKS_DIFFERENCE.search(query.fullest) is not None
+    asks_difference = "difference" in words(query.fullest)
     difference = _difference(sides.attributes[0][1]) if asks_difference and len(sides.attributes) == 1 else ""
     every = [cell for _, own in sides.attributes for cell in own]
     citations = cell_citations(sides.found, every, 1, chance, retrieved, library)
@@ -224,7 +223,7 @@ def _told(
         sufficiency=Sufficiency(True, chance),
         strategy=plan.strategy,
         model=EXTRACTIVE,
-        metrics={"chunks_retrieved": len(retrieved.hits), "context_characters": 0, "context_tokens": 0},
+        metrics=sizes(retrieved),
     )
 
 
@@ -239,14 +238,14 @@ def _share(cells: Sequence[StoredCell], names: Sequence[str]) -> str:
     are_times = any(map(read_period, names))
     if are_times or len(numbers) != 2 or len({(cell.unit, cell.scale) for cell in cells}) != 1 or min(numbers) <= 0.0:
         return ""
-    return f"; {names[0]} is {100 * numbers[0] / numbers[1]:.1f}% of {names[1]}"
+    return f"; {names[0]} is {compared(numbers[0], numbers[1]).share:.1f}% of {names[1]}"
 
 
 def _difference(cells: Sequence[StoredCell]) -> str:
     """Of two numbers in one measure, the first less the second."""
     if len(cells) != 2 or len({(cell.unit, cell.scale) for cell in cells}) != 1 or None in {c.number for c in cells}:
         return ""
-    decimals = max(len(match[1]) if (match := _DECIMALS.search(cell.text)) else 0 for cell in cells)
+    decimals = max(decimals_of(cell.text) for cell in cells)
     first, second = (cell.number or 0.0 for cell in cells)
     return shown_value(f"{first - second:,.{decimals}f}", cells[0].unit, cells[0].scale)
 

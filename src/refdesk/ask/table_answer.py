@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import (
+    CHANCE_DIGITS,
+    SCORE_DIGITS,
     Answer,
     Citation,
     Claim,
@@ -23,18 +25,19 @@ from refdesk.answer import (
     Retrieved,
     Sufficiency,
 )
+from refdesk.ask.assemble import sizes
 from refdesk.ask.attest import PAGED
 from refdesk.ask.draft import EXTRACTIVE
-from refdesk.ask.judge import HIGH, MEDIUM, Relevance, level, related, sources
+from refdesk.ask.judge import HIGH, MEDIUM, Relevance, below, level, related, sources
 from refdesk.ask.listing import called
 from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of, read_cells
 from refdesk.ask.plans import described
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.sheet_view import ColumnCells, RowSet
-from refdesk.ask.table_question import asking_clause
+from refdesk.ask.table_question import FEW, LEAST_LIKELY, asking_clause
 from refdesk.ask.table_rows import asked_order, filtered_rows, head_place, ordered_rows, table_parts, years_compared
 from refdesk.ask.table_view import CellPlan, GroupedView, View
-from refdesk.ask.wording import NUMBER, meaning, read, said, wanted
+from refdesk.ask.wording import LIKELY, NUMBER, meaning, read, said, wanted
 from refdesk.library import LibraryReader
 from refdesk.periods import YEAR, TablePeriod, period_from, period_of, read_period, spoken_period
 from refdesk.ports import Reader
@@ -47,17 +50,15 @@ MOST_CHUNKS = 24  # whose tables are looked at
 # The least chance of a figure that is shown whatever the text says: of TAT-QA's even contexts .59 of the questions to a
 # table are then answered rightly, and .05 of those to the text by a table; of the questions made from filings (decision
 # 0011) .93 of the figures are right.
-SHOWN = 0.5
+SHOWN = LIKELY
 SHOWN_AMONG_FEW = 0.35  # tables: the row of another one is seldom meant; of even contexts .5 right, .11 of the text's
 # What times a table has columns of is asked for in few words that it says: of TAT-QA's even contexts every such reading
 # is right from here on.
 TIMES = 0.15
-INSTEAD = 0.35  # of a refusal, where a number is asked for: half of such figures are right there
-SUREST_AMONG_MANY = HIGH - 0.001  # whether the row of this table or of its neighbour is meant cannot be known for sure
+INSTEAD = SHOWN_AMONG_FEW  # of a refusal, where a number is asked for: half of such figures are right there
+SUREST_AMONG_MANY = below(HIGH)  # whether the row of this table or of its neighbour is meant cannot be known for sure
 NAMED_BY = 2  # words of the question that a document is called by and another is not
 WORTH_DOUBT = 0.02  # chance of a figure that what the text says is not sure against
-LEAST = 0.2  # chance of a figure that is shown where the text gives something less likely
-MANY = 4  # tables
 CITED = "This is computed from {used:,} cells; the first {most} are cited."
 CHOSEN = "{model} chose the cells; the values were read and computed without it."
 OTHER_LENGTH = "This figure covers {own}; none for {asked}, as asked, was found."
@@ -321,17 +322,18 @@ def likelier_answer(
     if best is None:
         return told
     agrees = any(text and text in told.content for text in best.plan.texts)
-    if agrees and best.chance >= LEAST and _quotes_rows(told, retrieved):  # the cell says it more plainly than its row
+    # The cell says it more plainly than its row.
+    if agrees and best.chance >= LEAST_LIKELY and _quotes_rows(told, retrieved):
         return figure_answer(begun, plan, retrieved, best, library)
     asks = meaning(asking_clause(query.fullest)).asks  # yes or no is no number
     if query.number < NUMBER or not asks:
         return told
-    least = max(told.confidence.score * _says_number(told, query), LEAST) if told.is_answered else INSTEAD
+    least = max(told.confidence.score * _says_number(told, query), LEAST_LIKELY) if told.is_answered else INSTEAD
     if best.chance + (best.other.chance if best.other else 0.0) >= least:  # both readings are said
         return figure_answer(begun, plan, retrieved, best, library)
     if told.confidence.level != "high" or best.chance < WORTH_DOUBT or agrees:
         return told
-    return replace(told, confidence=Confidence(HIGH - 0.001, "medium", "a table may give another number"))
+    return replace(told, confidence=Confidence(below(HIGH), "medium", "a table may give another number"))
 
 
 def _quotes_rows(told: Answer, retrieved: Retrieved) -> bool:
@@ -393,10 +395,10 @@ def read_tables(
     asked, around = asking_part(query.fullest), (candidates, retrieved.idf)
     unknown = frozenset(stem for stem, count in library.frequencies(terms(asked)).items() if not count)
     found = best_plan(asked, *around, query.number, reader, may_rename=may_rename, unknown=unknown)
-    among_many = len(candidates) >= MANY
+    among_many = len(candidates) >= FEW
     # Of several in an order the names are asked for, and no number.
     ordered = ordered_rows(asked, lambda text: best_plan(text, *around, 0.0, reader, may_rename=False, unknown=unknown))
-    if ordered is not None and ordered.chance >= LEAST:
+    if ordered is not None and ordered.chance >= LEAST_LIKELY:
         chance = min(ordered.chance, SUREST_AMONG_MANY)
         return TablesRead(replace(ordered, chance=chance), True, candidates)
     least = SHOWN if among_many else TIMES if found and _gives_times(found.plan) else SHOWN_AMONG_FEW
@@ -457,7 +459,7 @@ def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: Table
     if other is not None and found.other is not None:
         told.add(found.other, other, said("also", answer.question).format(label=other.label, value=other.value))
     reason = AMBIGUOUS if other else "read from the cells of one table"
-    chance = min(found.chance, MEDIUM - 0.001) if found.asked_months else found.chance
+    chance = min(found.chance, below(MEDIUM)) if found.asked_months else found.chance
     told_answer = told.as_answer(answer, plan, what.value, chance, reason)
     return replace(told_answer, notes=(*answer.notes, *_notes(found, what)))
 
@@ -507,12 +509,12 @@ class _Told:
         for line in filter(None, lines):
             start = len(self.content) + 2 if self.content else 0
             self.content = f"{self.content}\n\n{line} [{marker}]".lstrip()
-            chance = round(found.chance, 3)
+            chance = round(found.chance, CHANCE_DIGITS)
             self.claims.append(Claim(line, start, len(self.content), (marker,), numbers, "supported", chance))
         self.documents[found.candidate.document.id] = found.candidate.document
 
     def as_answer(self, answer: Answer, plan: Plan, short: str, chance: float, reason: str) -> Answer:
-        score, citations = round(chance, 3), tuple(self.citations)
+        score, citations = round(chance, CHANCE_DIGITS), tuple(self.citations)
         return replace(
             answer,
             content=self.content,
@@ -526,7 +528,7 @@ class _Told:
             sufficiency=Sufficiency(True, score),
             strategy=plan.strategy,
             model=EXTRACTIVE,
-            metrics={"chunks_retrieved": len(self._retrieved.hits), "context_characters": 0, "context_tokens": 0},
+            metrics=sizes(self._retrieved),
         )
 
 
@@ -572,10 +574,10 @@ def cell_citations(
                 boxes=boxes,
                 located=bool(boxes) or document.format not in PAGED,  # `origin` places it
                 quote=quote,
-                relevance_score=round(hit.score, 4),
+                relevance_score=round(hit.score, SCORE_DIGITS),
                 similarity_score=hit.cosine,
                 origin=(cell.start, cell.end),
-                support_score=round(chance, 4),
+                support_score=round(chance, SCORE_DIGITS),
             )
         )
     return tuple(citations)

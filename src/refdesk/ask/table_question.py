@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 from refdesk.answer import Retrieved
 from refdesk.ask.plans import TableViews
 from refdesk.ask.sentences import asking_part
-from refdesk.ask.table_view import CODE, KINDS, OPERATIONS, SELECTIONS, AskedWords, CellPlan, Selection, View
+from refdesk.ask.table_view import CODE, KINDS, NAMED, OPERATIONS, SELECTIONS, AskedWords, CellPlan, Selection, View
+from refdesk.ask.wording import AUXILIARIES, DOING, KEPT, LIKELY, PERCENT, POSSESSIVE, YEAR_NUMBER
 from refdesk.document_names import short_names
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, period_from, period_spans, read_period, spoken_periods
@@ -47,14 +48,14 @@ _AFTER = re.compile(rf"(?<=[\w)]),? and (?={_ASKING}).*$", re.IGNORECASE)
 # "as reported in the annual report", "according to the notes", "(in millions)": where it stands and how it is written.
 _SOURCE = re.compile(r",? (?:as (?:\w{1,20}ed|shown|given|seen) (?:in|on|by)|according to)\b.*$", re.IGNORECASE)
 _WRITTEN = re.compile(r" ?\((?:in|as) [^()]*\)", re.IGNORECASE)
-_PERCENT = re.compile(r"%|\bper ?cent", re.IGNORECASE)
 _CHANGE = re.compile(r"(?=\b(?:change|growth|increase|decrease)\b)", re.IGNORECASE)
 QUARTER = re.compile(r"\bquarter(?:ly)?\b", re.IGNORECASE)
 _SHORT = re.compile(r"\b[A-Z](?:&?[A-Z]){1,5}\b")
 _WORD = re.compile(r"[^\W\d_]+|&")
 LONGEST_SHORT = 6  # words
-_THE = re.compile(r"\b(?:the|its|their) $", re.IGNORECASE)
-VERBS = word_set("words", "verbs")
+_VERBS = word_set("words", "verbs")
+_PASTS = {f"{verb[:-1]}ied" if verb[-1] == "y" else f"{verb.removesuffix('e')}ed" for verb in _VERBS}
+VERBS = _VERBS | _PASTS | {f"{verb}ed" for verb in _VERBS}  # "played"
 
 
 class AskedForm(NamedTuple):
@@ -77,7 +78,7 @@ def asking_clause(text: str) -> str:
     is_two = re.search(_ASKING, text[: text.lower().rfind(" and ")], re.IGNORECASE)
     clause = _BEFORE.sub("", _AFTER.sub("", text) if is_two else text)
     plain = _WRITTEN.sub("", _SOURCE.sub("", clause))
-    if plain != clause and _PERCENT.search(clause) and not _PERCENT.search(plain):  # "change (in per cent)"
+    if plain != clause and PERCENT.search(clause) and not PERCENT.search(plain):  # "change (in per cent)"
         plain = _CHANGE.sub("percentage ", plain, count=1)
     return plain
 
@@ -114,7 +115,7 @@ def spelled_out(text: str, table: StoredTable) -> str:
     return text
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _initials(table: StoredTable) -> dict[str, str]:
     """By initials the words of the table's labels that have them; "and" is written "&" or left out."""
     found: dict[str, str] = {}
@@ -172,7 +173,9 @@ def _with(text: str, head: str) -> str:
         return f"{text.rstrip(' ?')} in {head}?"
     start, end = min(span[0] for span in spans), max(span[1] for span in spans)
     code = CODE.match(text, len(text) - len(text[end:].lstrip()))  # "in the Q3 2022 10-Q" is "in Q3 2022"
-    return f"{_THE.sub('', text[:start])}{head}{text[code.end() if code else end :]}"
+    before, _, last = text[:start].rstrip().rpartition(" ")
+    kept = f"{before} " if last.lower() in ("the", "its", "their") else text[:start]
+    return f"{kept}{head}{text[code.end() if code else end :]}"
 
 
 def _head(table: StoredTable, columns: Iterable[int], length: int) -> str:
@@ -185,7 +188,7 @@ def _head(table: StoredTable, columns: Iterable[int], length: int) -> str:
     return " ".join(shared) if read_period(" ".join(shared)) else ""
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _periods(table: StoredTable) -> tuple[tuple[int, TablePeriod], ...]:
     """The columns whose own head names a time."""
     found = ((column, head.measure.period, " ".join(head.path)) for column, head in enumerate(table.heads))
@@ -197,21 +200,17 @@ LEAST_LIKELY = 0.2  # chance from which on a row may be meant
 # Among few tables it is oftener the text that says what no row is called by, unless that has no word for it either:
 # with all names, .07 of the answers to TAT-QA's questions about the text are lost.
 FEW = 4  # tables
-MEANT = 0.5  # chance from which on a name that no document says is taken for the name of a row
-SAID = 0.5  # share of a row's words that the question says, from which on it is called by its name
-WHOLE = frozenset(("amount", "amounts", "total", "figure", "figures", "value", "values", "level", "levels"))
+WHOLE = frozenset(form for word in ("amount", "total", "figure", "value", "level") for form in (word, f"{word}s"))
 WHOLE_STEMS = frozenset(stem for word in WHOLE for stem in terms(word))
 LONGEST_NAME = 90  # letters of a row's name
 _NAME_WORD = re.compile(r"\w(?:[\w&]|[-'’](?=\w))*")
 _ASIDE = re.compile(r"\([^()]*\)")
-_POSSESSIVE = re.compile(r"['’]s?$")
-_TIME_NOUNS = frozenset(("period", "periods", "year", "years", "quarter", "quarters", "fiscal"))
-_BEING = frozenset(("is", "are", "was", "were", "be", "been", "being"))
-_INSIDE = frozenset(("of", "and", "from", "for", "on", "in", "by", "to", "per", "before", "after", "at", "the", "used"))
+_TIME_NOUNS = frozenset(("period", "year", "quarter", "fiscal"))
 _PREPOSITIONS = frozenset(("of", "from", "for", "on", "in", "by", "to", "at"))
+_INSIDE = _PREPOSITIONS | {"and", "per", "before", "after", "the", "used"}
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _context_words(text: str) -> frozenset[str]:
     return frozenset(terms(text))
 
@@ -238,7 +237,7 @@ def without_names(text: str, names: Set[str]) -> str:
     """
 
     def is_name(word: str) -> bool:
-        own = terms(_POSSESSIVE.sub("", word))
+        own = terms(POSSESSIVE.sub("", word))
         return bool(own) and word[:1].isupper() and all(stem in names for stem in own)
 
     found = [match.span() for match in _NAME_WORD.finditer(text) if match.start() and is_name(match.group())]
@@ -270,12 +269,12 @@ def things_asked(clause: str, known: Set[str]) -> list[tuple[int, int]]:
     runs: list[list[tuple[int, int, str]]] = [[]]
     end, was_time, before = 0, False, ""
     for match in _NAME_WORD.finditer(clause):
-        word = _POSSESSIVE.sub("", match.group().lower())
+        word = POSSESSIVE.sub("", match.group().lower())
         is_time = any(start < match.end() and match.start() < stop for start, stop in times)
-        is_time = is_time or (was_time and word in _TIME_NOUNS)  # "the FY2022 period"
+        is_time = is_time or (was_time and word.removesuffix("s") in _TIME_NOUNS)  # "the FY2022 period"
         is_known = bool(own := terms(word)) and all(stem in known for stem in own)
         is_small = word not in _INSIDE and (word in QUERY_STOP_WORDS or word in STOP_WORDS)
-        is_done = before in _BEING and word.endswith("ed")  # "was reported", "were disclosed by"
+        is_done = before in AUXILIARIES - DOING and word.endswith("ed")  # "was reported", "were disclosed by"
         is_border = is_time or is_known or is_small or is_done or (word in VERBS and not runs[-1])
         if is_border or clause[end : match.start()].strip(" ,-–—&"):
             runs.append([])
@@ -324,7 +323,7 @@ def core_name(name: str) -> str:
     return core if len({*terms(core)} - WHOLE_STEMS) >= SHORTEST_CORE else name
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def row_names(table: StoredTable) -> tuple[str, ...]:
     """The names of its rows that hold numbers, without what stands in parentheses."""
     if table.cell_count > MOST_CELLS:
@@ -360,7 +359,7 @@ def renamed(
             if (
                 not said
                 or (is_few and said.isdisjoint(strange))
-                or any(said <= own and SAID * len(own) <= len(said) for own in held)
+                or any(said <= own and NAMED * len(own) <= len(said) for own in held)
             ):
                 continue
             best, chance = reader.meant_row(thing, names)
@@ -377,9 +376,7 @@ def renamed(
 
 # --- tables that only other words find -------------------------------------------------------------------------------
 
-MOST_DOCUMENTS = 3  # whose rows are looked through
-MOST_SEARCHED = 3  # names of rows that are searched for
-MOST_HITS = 3  # tables that each is searched in
+MOST_DOCUMENTS = 3  # whose rows are looked through; names of rows that are searched for, and tables for each
 
 
 def with_named_rows(
@@ -417,14 +414,14 @@ def with_named_rows(
             own = frozenset(terms(names[place]))
             if chance >= LEAST_LIKELY and not own <= said:
                 best.append((chance, document_id, names[place]))
-                if own.isdisjoint(said) and chance >= MEANT:
+                if own.isdisjoint(said) and chance >= LIKELY:
                     otherwise |= said
     known_chunks = {hit.chunk.id for hit in found}
     most = max((hit.score for hit in found), default=1.0)
     added: list[Hit] = []
-    for chance, document_id, name in sorted(best, reverse=True)[:MOST_SEARCHED]:
+    for chance, document_id, name in sorted(best, reverse=True)[:MOST_DOCUMENTS]:
         within = replace(scope, documents=(document_id,), kinds=("table",))
-        for hit in library.search(name, vector, MOST_HITS, "bm25", within, settings):
+        for hit in library.search(name, vector, MOST_DOCUMENTS, "bm25", within, settings):
             if hit.chunk.id not in known_chunks:
                 known_chunks.add(hit.chunk.id)
                 added.append(replace(hit, score=most * chance))
@@ -437,10 +434,14 @@ OPERATION = {name: number for number, name in enumerate(OPERATIONS)}
 SELECTION = {name: number for number, name in enumerate(SELECTIONS)}
 KIND = {name: number for number, name in enumerate(KINDS)}
 COMPARING = frozenset(("max", "min", "more", "less", "least", "most", "same"))
-_YEAR = re.compile(r"(?:19|20)\d\d")
-_NUMBER = re.compile(r"\d")
-_SHOWN_WORD = re.compile(r"\w+")
 WIDTH = 30
+# The features of a plan by their places; `none` has the best of those before COLUMN_SAID.
+(
+    COVERED, LEFT, COVERED_AROUND, ROWS_QUALITY, COLUMN_QUALITY, COLUMN_SAID, COLUMN_WHOLE, FIRST_COLUMN, ROW_COUNT,
+    ONE_CELL, SEVERAL_CELLS, OWN_COLUMN, BY_QUALITY, BY_UNSAID, TURNED, REPEATED, REPEATED_SHARE, LENGTH, SAME_COLUMN,
+    ROW_WHOLE, BY_FIRST, ROW_COVERED, IS_NOTHING, IS_LARGE, SECOND_COVERED, BACKWARDS, LATER_FIRST, ONE_ROW, ALIKE,
+    ANY_COVERED,
+) = range(WIDTH)  # fmt: skip
 MOST_ROWS = 30  # that are told apart by their number: nine in ten sets of rows that it was learned from are smaller
 
 
@@ -456,8 +457,8 @@ def word_slots(question: AskedWords, vocabulary: Container[str]) -> NDArray[np.i
     """One to three words in a row, hashed; words of the table and numbers stand for themselves only as such."""
     said = ["^"]
     for word, stem in zip(question.words, question.stems, strict=True):
-        if _NUMBER.match(word):
-            said.append("#year" if _YEAR.fullmatch(word) else "#")
+        if word[0].isdecimal():
+            said.append("#year" if YEAR_NUMBER.fullmatch(word) else "#")
         else:
             said.append("_" if stem in vocabulary and word not in QUERY_STOP_WORDS else word)
     said.append("$")
@@ -481,33 +482,33 @@ def describe(question: AskedWords, table: TableViews, plans: Sequence[CellPlan],
         row = own.copy()
         first, mask, quality, number = plan.selections[0], plan.mask, plan.column_quality, plan.number
         covered = mask.bit_count()
-        row[0] = covered / words
-        row[1] = words - covered
-        row[2] = (mask | context).bit_count() / words
-        row[4] = quality
-        row[5] = quality > 0
-        row[6] = quality >= 1
-        row[7] = plan.column == 0
-        row[9] = plan.operation == "value" and len(plan.texts) == 1
-        row[10] = len(plan.texts) > 1
-        row[11] = plan.column == first.by
-        row[14] = plan.turned
+        row[COVERED] = covered / words
+        row[LEFT] = words - covered
+        row[COVERED_AROUND] = (mask | context).bit_count() / words
+        row[COLUMN_QUALITY] = quality
+        row[COLUMN_SAID] = quality > 0
+        row[COLUMN_WHOLE] = quality >= 1
+        row[FIRST_COLUMN] = plan.column == 0
+        row[ONE_CELL] = plan.operation == "value" and len(plan.texts) == 1
+        row[SEVERAL_CELLS] = len(plan.texts) > 1
+        row[OWN_COLUMN] = plan.column == first.by
+        row[TURNED] = plan.turned
         if plan.texts:
             if plan.texts not in shown:
                 shown[plan.texts] = _of_texts(plan.texts, lowered, own_words)
-            row[15:18] = shown[plan.texts]
-        row[22] = number == 0
-        row[23] = number is not None and abs(number) > 1000
-        row[25] = plan.backwards
+            row[REPEATED], row[REPEATED_SHARE], row[LENGTH] = shown[plan.texts]
+        row[IS_NOTHING] = number == 0
+        row[IS_LARGE] = number is not None and abs(number) > 1000
+        row[BACKWARDS] = plan.backwards
         if plan.backwards:
-            row[26] = -row[26]
-        row[29] = first.kind == "any" and covered / words
+            row[LATER_FIRST] = -row[LATER_FIRST]
+        row[ANY_COVERED] = first.kind == "any" and covered / words
         rows.append(row)
         ids.append((OPERATION[plan.operation], SELECTION[first.kind], KIND[plan.kind]))
     features = np.array(rows, dtype=np.float32).reshape(len(rows), WIDTH)
     best = np.zeros((1, WIDTH), dtype=np.float32)
     if rows:
-        best[0, :5] = features[:, :5].max(axis=0)
+        best[0, :COLUMN_SAID] = features[:, :COLUMN_SAID].max(axis=0)
     vocabulary: Container[str] = table.views[0].vocabulary if table.views else ()
     return Described(
         word_slots(question, vocabulary),
@@ -519,25 +520,25 @@ def describe(question: AskedWords, table: TableViews, plans: Sequence[CellPlan],
 def _of_rows(view: View, selections: tuple[Selection, ...], words: int) -> list[float]:
     """The features that depend on the chosen rows alone."""
     row, first = [0.0] * WIDTH, selections[0]
-    row[3] = sum(selection.quality for selection in selections) / len(selections)
-    row[8] = math.log1p(min(len(first.rows), MOST_ROWS))
+    row[ROWS_QUALITY] = sum(selection.quality for selection in selections) / len(selections)
+    row[ROW_COUNT] = math.log1p(min(len(first.rows), MOST_ROWS))
     if first.kind in COMPARING:
-        row[12], row[13] = first.by_quality, first.by_quality == 0
-    row[19] = first.quality >= 1
-    row[20] = first.by == 0
-    row[21] = first.mask.bit_count() / words
-    row[27] = len(first.rows) == 1
+        row[BY_QUALITY], row[BY_UNSAID] = first.by_quality, first.by_quality == 0
+    row[ROW_WHOLE] = first.quality >= 1
+    row[BY_FIRST] = first.by == 0
+    row[ROW_COVERED] = first.mask.bit_count() / words
+    row[ONE_ROW] = len(first.rows) == 1
     if len(selections) == 2:
-        row[18] = first.by == selections[1].by
-        row[24] = selections[1].mask.bit_count() / words
-        row[26] = _order(view.texts, selections)
-        row[28] = _alike(view, selections)
+        row[SAME_COLUMN] = first.by == selections[1].by
+        row[SECOND_COVERED] = selections[1].mask.bit_count() / words
+        row[LATER_FIRST] = _order(view.texts, selections)
+        row[ALIKE] = _alike(view, selections)
     return row
 
 
 def _of_texts(texts: Sequence[str], lowered: str, own_words: set[str]) -> tuple[float, float, float]:
     shown = " ".join(texts).lower()
-    shown_words = _SHOWN_WORD.findall(shown)
+    shown_words = words(shown)
     repeated = sum(word in own_words for word in shown_words) / max(1, len(shown_words))
     return float(len(shown) > 2 and shown in lowered), repeated, min(len(shown), 80) / 80
 
@@ -550,7 +551,7 @@ def _alike(view: View, selections: Sequence[Selection]) -> float:
 
 def _order(texts: Sequence[Sequence[str]], selections: Sequence[Selection]) -> float:
     """1 where the later year comes first, -1 where the earlier does."""
-    years = [_YEAR.search(texts[chosen.rows[0]][0]) for chosen in selections]
+    years = [YEAR_NUMBER.search(texts[chosen.rows[0]][0]) for chosen in selections]
     if years[0] is None or years[1] is None or years[0][0] == years[1][0]:
         return 0.0
     return 1.0 if years[0][0] > years[1][0] else -1.0

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +21,10 @@ from numpy.typing import NDArray
 from refdesk.ask.figures import Quantity, figures
 from refdesk.ask.plan_choice import FoundTable, TablePlan, place_of, table_of
 from refdesk.ask.sentences import question_words
+from refdesk.ask.support import is_negated
 from refdesk.ask.table_question import WHOLE_STEMS, plain_name
-from refdesk.ask.table_view import YEAR, AskedWords, CellPlan, Places, Selection, View, head_text
+from refdesk.ask.table_view import AskedWords, CellPlan, Places, Selection, View, head_text
+from refdesk.ask.wording import YEAR_NUMBER, is_plural
 from refdesk.records import StoredTable
 from refdesk.tables import shown_value, without_marks
 from refdesk.text import terms, words
@@ -31,9 +34,8 @@ MOST = 24  # rows that are told
 # seven were right to the word, and three more were those that are now left alone for what they deny or leave out.
 CHANCE = 0.55
 WORDS = 0.8  # words of three letters and more that the cells of a column have on average, which names the rows
-_NAME = re.compile(r"[^\W\d_]{3,}")
 _OR_EQUAL = re.compile(r"\b(?:at least|at most|up to|(?:no|not) (?:less|more|fewer) than)\b|[≥≤]|[<>]=", re.IGNORECASE)
-_LEAVES_OUT = re.compile(r"\b(?:no|not|never|without|besides|except|other)\b|n['’]t\b", re.IGNORECASE)
+_LEAVES_OUT = frozenset(("without", "besides", "except", "other"))
 
 
 class _Compared(NamedTuple):
@@ -49,7 +51,7 @@ def filtered_rows(text: str, candidates: Iterable[FoundTable]) -> TablePlan | No
     bounds = [
         quantity for quantity in figures(text) if quantity.kind == "number" and quantity.bound in ("over", "under")
     ]
-    if len(bounds) != 1 or _LEAVES_OUT.search(_OR_EQUAL.sub("", text)):
+    if len(bounds) != 1 or _leaves_out(_OR_EQUAL.sub("", text)):
         return None
     asked = AskedWords(text)
     options: list[tuple[FoundTable, _Compared]] = []
@@ -61,6 +63,10 @@ def filtered_rows(text: str, candidates: Iterable[FoundTable]) -> TablePlan | No
         return None
     found, compared = max(options, key=lambda option: option[1].worth)
     return _plan(found, asked, bounds[0], compared, text)
+
+
+def _leaves_out(text: str) -> bool:
+    return is_negated(text) or not _LEAVES_OUT.isdisjoint(words(text))
 
 
 def _column(view: View, asked: AskedWords, bound: Quantity) -> _Compared | None:
@@ -113,7 +119,8 @@ def _naming(view: View) -> list[int]:
     chosen: list[int] = []
     for column in range(view.width):
         texts = [view.texts[row][column] for row in range(view.count)]
-        if view.is_number[column] or sum(len(_NAME.findall(text)) for text in texts) < WORDS * max(1, len(texts)):
+        said = sum(len(word) > 2 and word.isalpha() for text in texts for word in words(text))
+        if view.is_number[column] or said < WORDS * max(1, len(texts)):
             continue
         chosen.append(column)
         named = {tuple(view.texts[row][own] for own in chosen) for row in range(view.count)}
@@ -143,8 +150,7 @@ _RISING = re.compile(
     r"\b(?:ascending|increasing|rising|(?:low|small|cheap|few|earli|old|short|light)est|least)\b", re.IGNORECASE
 )
 _FALLING = re.compile(r"\b(?:descending|decreasing|falling|\w+est|most)\b", re.IGNORECASE)
-_ARTICLE = re.compile(r"\b(?:the|all)\s+", re.IGNORECASE)
-_END = re.compile(r"\s(?:from|in|with)\s")  # "by price in ascending order"
+_BEHIND = frozenset(("from", "in", "with"))  # "by price in ascending order"
 _FIRST = re.compile(r"\w+(?:-\w+)?")
 _AFTER = re.compile(r"\s+(?P<words>\w[\w'’-]*(?:\s+\w[\w'’-]*){0,2})")
 # "The top 3", "which two", "what are the 5 largest" count the answers; "with 3 goals", "of the top 3" do not. Of 95
@@ -155,7 +161,6 @@ _COUNTED = re.compile(
     r"|\w+est|\w+['’]s)\s+)*",
     re.IGNORECASE,
 )
-_PLURAL = re.compile(r"\b\w+(?<!s)s\b")
 
 
 class Order(NamedTuple):
@@ -188,7 +193,7 @@ def _first_few(text: str) -> Order | None:
         after = _AFTER.match(text, end)
         is_plain = quantity.kind == "number" and not (quantity.bound or quantity.weak) and number is not None
         # "In round 2" counts nothing: what is counted are several, and their name follows.
-        are_several = after is not None and _PLURAL.search(after["words"]) is not None
+        are_several = after is not None and any(map(is_plural, words(after["words"])))
         count = quantity.bare or quantity.value
         if is_plain and are_several and count in range(2, MOST + 1) and _counts_answers(text[: quantity.start]):
             return Order(f"{text[: quantity.start].rstrip()} {text[end:].lstrip()}", int(count))
@@ -199,16 +204,22 @@ def _counts_answers(before: str) -> bool:
     return _COUNTED.fullmatch(before.rpartition(",")[2]) is not None
 
 
+def _column_named(text: str) -> str:
+    return " ".join(takewhile(lambda word: word not in _BEHIND, text.split()))
+
+
 def _all_in_order(text: str) -> Order | None:
     if match := _FROM.search(text):
         things, column = text[: match.start()], text[match.end() :].strip(" .?!")
         how = f"has the {match[1]} {column}" if column else f"is the {match[1]}"
     elif (match := _SORTED.search(text)) and (by := _BY.search(text, match.end())):
         things = text[match.end() : by.start()].strip(" ,") or text[: match.start()]
-        how = f"has the {'lowest' if _RISING.search(text) else 'highest'} {_END.split(by[1].strip())[0]}"
+        how = f"has the {'lowest' if _RISING.search(text) else 'highest'} {_column_named(by[1])}"
     else:
         return None
-    things = (_ARTICLE.split(things, maxsplit=1)[-1]).strip(" ,")
+    named = things.split()
+    at = next((at for at, word in enumerate(named, 1) if word.lower() in ("the", "all")), 0)
+    things = " ".join(named[at:]).strip(" ,")
     is_way_told = bool(_RISING.search(text) or _FALLING.search(text))
     return Order(f"Which {things} {how}?", 0, is_way_told) if things else None
 
@@ -428,14 +439,14 @@ def _adds_up(rows: Sequence[int], total: int, view: View, numbers: NDArray[np.fl
     filled = ~np.isnan(own)
     if not filled.any() or np.isnan(numbers[list(rows)][:, filled]).all():
         return False
-    step = 10.0 ** -max(_decimals(text) for text in view.texts[total][1:])
+    step = 10.0 ** -max(decimals_of(text) for text in view.texts[total][1:])
     added = np.nansum(numbers[list(rows)][:, filled], axis=0)
     off = np.abs(added - own[filled])
     is_some = np.abs(own[filled]) > 0
     return bool(is_some.any() and np.all(off <= ROUNDED * step * max(2, len(rows) - 1)))
 
 
-def _decimals(text: str) -> int:
+def decimals_of(text: str) -> int:
     digits = text.rstrip(" )%").rpartition(".")
     return len(digits[2]) if digits[1] and digits[2].isdigit() else 0
 
@@ -457,6 +468,6 @@ def head_place(table: StoredTable, column: int) -> tuple[int, int]:
     """Where the head of a column stands: the nearest cell that says when, for a time may stand over several columns."""
     above = table.at((row, left) for row in range(table.head_rows) for left in range(column + 1))
     named = [cell for cell in above if without_marks(cell.text) in table.heads[column].path]
-    timed = [cell for cell in named if YEAR.search(cell.text)] or named
+    timed = [cell for cell in named if YEAR_NUMBER.search(cell.text)] or named
     best = max(timed, key=lambda cell: (cell.column, cell.row), default=None)
     return (best.row, best.column) if best else (-1, column)

@@ -17,20 +17,30 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.ask.wording import NUMBER_WORDS, YEAR_NUMBER
 from refdesk.periods import period_spans, spoken_periods
 from refdesk.tables import Grid, cell_date, cell_number, is_scale
-from refdesk.text import QUERY_STOP_WORDS, terms, word_list, words
+from refdesk.text import QUERY_STOP_WORDS, terms, words
 
 Rows = Sequence[int]  # numbers of rows, rising
 Places = Sequence[tuple[int, int]]  # row and column of cells
 Matched = dict[tuple[int, float], Rows]  # (words of the question, share of the cell's words that they are) -> rows
 
+
+class Compared(NamedTuple):
+    """What two numbers are to one another; growth and share in per cent."""
+
+    growth: float
+    share: float
+    ratio: float
+
+
+def compared(above: float, below: float) -> Compared:
+    return Compared((above - below) / abs(below) * 100, above / below * 100, above / below)
+
+
 MOSTLY = 0.6  # of the cells of a column are numbers: it is a column of numbers
 MOST_TIED = 3  # rows that are the highest together
-NUMBER_WORDS = {
-    word: float(number) for number, word in enumerate(word_list("words", "number words")[:21]) if number > 1
-}
-YEAR = re.compile(r"(?:19|20)\d\d")
 CODE = re.compile(r"\b\d+-[a-z]{1,2}\b", re.IGNORECASE)  # "10-Q", "8-K"
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 _DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
@@ -68,9 +78,9 @@ class AskedWords:
         found = [
             float(match.group().replace(",", ""))
             for match in _DIGITS.finditer(text)
-            if YEAR.fullmatch(match.group()) or not any(start <= match.start() < end for start, end in dates)
+            if YEAR_NUMBER.fullmatch(match.group()) or not any(start <= match.start() < end for start, end in dates)
         ]
-        found += [NUMBER_WORDS[word] for word in self.words if word in NUMBER_WORDS]
+        found += [float(number) for word in self.words if (number := NUMBER_WORDS.get(word, 0)) > 1]
         self.numbers = list(dict.fromkeys(found))[:3]
 
     def match(self, stems: Iterable[str]) -> tuple[int, float]:
@@ -138,7 +148,8 @@ class View:
         self.is_date = [sum(row[c] is not None for row in days) > few for c in range(self.width)]
         self.is_ordered = [bool(np.sum(~np.isnan(self.keys[:, c])) > few) for c in range(self.width)]
         self.is_year = [
-            sum(YEAR.fullmatch(row[c].strip()) is not None for row in self.texts) > few for c in range(self.width)
+            sum(YEAR_NUMBER.fullmatch(row[c].strip()) is not None for row in self.texts) > few
+            for c in range(self.width)
         ]
         self.totals = {row for row in range(self.count) if "total" in self.cells[row][0][:2]}
         self.kinds = [
@@ -167,7 +178,7 @@ class View:
 
     def years_between(self, first: float, last: float) -> Rows:
         """Those whose name says one year, from the first to the last."""
-        named = {row: YEAR.findall(self.texts[row][0]) for row in range(self.count)}
+        named = {row: YEAR_NUMBER.findall(self.texts[row][0]) for row in range(self.count)}
         return tuple(row for row, own in named.items() if len(own) == 1 and first <= int(own[0]) <= last)
 
     def merged(self, found: Iterable[Rows]) -> Rows:

@@ -360,13 +360,15 @@ WEIGHTS_FILE = Path(__file__).parent.parent / "assets" / "spelling.json"
 SHORTEST = 3  # letters
 TWO_EDITS_FROM = 8  # letters; MEASUREMENTS: one edit below, two from here on
 LEAST_WORDS, LEAST_CHARACTERS = 0.5, 0.6  # shares that must survive; seed 001 step 3
+_SUREST = 50.0  # of a score, whose power is still a number
 _OFTEN = 50.0  # in a thousand chunks; more make a word no likelier: "create" does not make "creation" of "corelation"
 _VOWELS = frozenset("aeiouy")
-_KEYS_BESIDE = {
-    "q": "wa", "w": "qeas", "e": "wrsd", "r": "etdf", "t": "ryfg", "y": "tugh", "u": "yihj", "i": "uojk", "o": "ipkl",
-    "p": "ol", "a": "qwsz", "s": "awedxz", "d": "serfcx", "f": "drtgvc", "g": "ftyhbv", "h": "gyujnb", "j": "huikmn",
-    "k": "jiolm", "l": "kop", "z": "asx", "x": "zsdc", "c": "xdfv", "v": "cfgb", "b": "vghn", "n": "bhjm", "m": "njk",
-}  # fmt: skip
+# Where the keys are: the rows of a keyboard, each further to the right by a part of a key.
+_KEYS = {
+    letter: (row, column + shift)
+    for row, (letters, shift) in enumerate((("qwertyuiop", 0), ("asdfghjkl", 0.25), ("zxcvbnm", 0.75)))
+    for column, letter in enumerate(letters)
+}
 _TOKEN = re.compile(r"[^\s]+")
 _CORE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*\Z")
 _EDGES = "\"'“”‘’()[]{}<>.,;:!?…*"
@@ -428,7 +430,7 @@ def correct(
 
 def _asked_in(text: str, lists: Mapping[str, WordList]) -> WordList | None:
     """The list of the language that most words of a question are of; a French question is not made English."""
-    tokens = re.findall(r"[^\W\d_]{2,}", text.lower())
+    tokens = [word for word in words(text) if len(word) > 1 and word.isalpha()]
     # Words that are hardly ever written say nothing: "est" and "bon" stand in English lists too.
     counts = {
         language: sum(words.frequencies.get(token, 0.0) > 1.0 for token in tokens) for language, words in lists.items()
@@ -448,11 +450,11 @@ def candidates(text: str) -> Iterable[tuple[int, str]]:
         core = core[:-2] if core.endswith(("'s", "’s")) else core
         if not _CORE.match(core):
             continue
-        for part in re.finditer(r"[A-Za-z]+", core):
-            word = part.group()
+        for word in core.split("-"):
             has_inner_capital = not word[1:].islower()
             if len(word) >= SHORTEST and not has_inner_capital and word.lower() not in _SMALL_WORDS:
-                yield start + part.start(), word
+                yield start, word
+            start += len(word) + 1
 
 
 def meanings(
@@ -481,9 +483,9 @@ def best(word: str, near: Mapping[str, tuple[float, float, bool]], *, is_name: b
     }
     if not scores:
         return ""
-    total = 1.0 + sum(math.exp(min(score, 50.0)) for score in scores.values())  # 1: the word itself
+    total = 1.0 + sum(math.exp(min(score, _SUREST)) for score in scores.values())  # 1: the word itself
     meant = min(scores, key=lambda score: (-scores[score], score))
-    return meant if math.exp(min(scores[meant], 50.0)) > 0.5 * total else ""
+    return meant if math.exp(min(scores[meant], _SUREST)) > 0.5 * total else ""
 
 
 def features(
@@ -546,6 +548,15 @@ def _edits(word: str, near: str) -> Iterator[tuple[str, int]]:
             yield ("double_for_single" if word[i] in _beside(word, i) else "put_in"), i
 
 
+@cache
+def keys_beside(letter: str) -> frozenset[str]:
+    if letter not in _KEYS:
+        return frozenset()
+    row, place = _KEYS[letter]
+    near = {key for key, (other, at) in _KEYS.items() if abs(row - other) <= 1 and abs(place - at) <= 1}
+    return frozenset(near - {letter})
+
+
 def _is_swapped(word: str, near: str, i: int, j: int) -> bool:
     return i > 1 and j > 1 and word[i - 1] == near[j - 2] and word[i - 2] == near[j - 1]
 
@@ -555,7 +566,7 @@ def _beside(word: str, place: int) -> str:
 
 
 def _replacement(typed: str, meant: str) -> str:
-    if meant in _KEYS_BESIDE.get(typed, ""):
+    if meant in keys_beside(typed):
         return "key_beside"
     return "vowel" if typed in _VOWELS and meant in _VOWELS else "other_letter"
 

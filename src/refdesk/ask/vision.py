@@ -27,12 +27,12 @@ from refdesk.text import query_terms
 from refdesk.trace import Trace, in_thread
 from refdesk.types import Box
 
-MOST_PICTURES = 4  # of pages and figures in one request
+MOST_PICTURES = 4  # of pages and figures in one request, and attached to one question
 PAGE_WIDTH = 1200  # pixels; small print is still read
 LONGEST_SIDE = 1568  # pixels of an attached picture: larger ones are made smaller by the providers anyway
-LARGEST = 10 << 20  # bytes of one as it comes
+MEGABYTE = 1 << 20
+LARGEST = 10 * MEGABYTE  # bytes of one as it comes
 MOST_PIXELS = 60_000_000
-MOST_ATTACHED = 4
 KINDS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 DESCRIBED_TOKENS = 120
 BLIND = "{who}, so captions and text (including OCR) were used instead of page images."
@@ -61,8 +61,8 @@ def require_sight(models: Models, settings: Settings) -> None:
 
 def checked(images: Sequence[Any]) -> tuple[Image, ...]:
     """Pictures as a caller hands them in (bytes, a path, or an `Image`), looked at and made small enough to send."""
-    if len(images) > MOST_ATTACHED:
-        raise UsageError(f"a question can have at most {MOST_ATTACHED} images, not {len(images)}")
+    if len(images) > MOST_PICTURES:
+        raise UsageError(f"a question can have at most {MOST_PICTURES} images, not {len(images)}")
     return tuple(_checked(image) for image in images)
 
 
@@ -72,7 +72,7 @@ def _checked(image: Any) -> Image:
 
     data = _bytes(image)
     if len(data) > LARGEST:
-        raise UsageError(f"an image can have at most {LARGEST >> 20} MB, not {len(data) / (1 << 20):.1f}")
+        raise UsageError(f"an image can have at most {LARGEST // MEGABYTE} MB, not {len(data) / MEGABYTE:.1f}")
     try:
         with Pictures.open(io.BytesIO(data), formats=list(KINDS)) as opened:
             kind = opened.format or ""

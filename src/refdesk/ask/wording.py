@@ -39,9 +39,15 @@ from refdesk.text import (
 )
 from refdesk.types import Chunk
 
-KEPT = 2048  # sentences remembered: those of a question are asked for again and again
+KEPT = 2048  # sentences, words and names remembered: those of a question are asked for again and again
 STOP_TERMS = frozenset(terms(" ".join(STOP_WORDS | QUERY_STOP_WORDS)))
-NUMBER_TERMS = frozenset(terms(" ".join(word_list("words", "number words"))))
+_COUNTED = word_list("words", "number words")  # zero, one, …, nineteen, twenty, thirty, …, ninety, hundred, …
+NUMBER_WORDS = {word: place for place, word in enumerate(_COUNTED[: _COUNTED.index("twenty")])}
+NUMBER_WORDS |= {word: 10 * tens for tens, word in enumerate(_COUNTED[20 : _COUNTED.index("hundred")], 2)}
+YEAR_NUMBER = re.compile(r"(?:19|20)\d\d")
+PERCENT = re.compile(r"%|\bper ?cent", re.IGNORECASE)
+POSSESSIVE = re.compile(r"['’]s?$")
+NUMBER_TERMS = frozenset(terms(" ".join(_COUNTED)))
 _NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’-]+")
 
 
@@ -144,7 +150,7 @@ def named_cells(chunk: Chunk, sentence: int) -> list[tuple[str, str]]:
     for first, last, *_ in chunk.sentences[:head]:
         if CELLS in chunk.text[first:last]:
             names = _below(names, cells(chunk.text[first:last]))
-    start, end = chunk.sentences[sentence][:2]
+    start, end, *_ = chunk.sentences[sentence]
     own = cells(chunk.text[start:end])
     if len(names) != len(own) or not all(any(letter.isalpha() for letter in name) for name in names if name):
         return []
@@ -220,37 +226,32 @@ _POLITE = re.compile(
     r"|(?:please )?(?:tell|show|give) (?:me|us)\s+|do you (?:happen to )?know\s+|i(?:'m| am) wondering\s+|i wonder\s+"
     r"|(?:i|we) (?:want|need|would like|'d like|wish) to know\s+|what do (?:the|my|our) documents say about\s+)?"
 )
-_LAST_POLITE = re.compile(r"(?<![\s,])[\s,]+(?:please|thanks|thank you|kindly)$")
-_CONTRACTED = (
-    (re.compile(r"\b(can)(?:no|')?t\b"), "can not"),
-    (re.compile(r"\bwon't\b"), "will not"),
-    (re.compile(r"\bshan't\b"), "shall not"),
-    (re.compile(r"n't\b"), " not"),
-    (re.compile(r"\b(what|who|where|when|how|that|there|it|he|she)'s\b"), r"\1 is"),
-    (re.compile(r"\b(what|who|where|when|how|they|we|you)'re\b"), r"\1 are"),
-    (re.compile(r"\b(what|who|where|when|how|they|we|you|i|it|he|she)'ll\b"), r"\1 will"),
-    (re.compile(r"\b(they|we|you|i)'ve\b"), r"\1 have"),
-)
+_LAST_POLITE = ("please", "thanks", "thank you", "kindly")
+# Endings that a small word is contracted with: "what's", "they've". "Can't" is "can not", "won't" "will not".
+_ENDED = {"'s": "is", "'re": "are", "'ll": "will", "'ve": "have"}
+_STEMS = {"ca": "can", "wo": "will", "sha": "shall"}
 _TOKEN = re.compile(r"[$€£¥%°]|[^\W_]+(?:[.,:/'&+_-][^\W_]+)*|[+<>=≥≤*/]")
 _FILLERS = word_set("words", "cache: fillers")
 _PRESENT = frozenset(["is", "are", "am", "be", "do", "does", "s"])
 _PAST = frozenset(["was", "were", "did"])
 _PERFECT = frozenset(["has", "have", "been", "having"])
-_MAIN_VERBS = frozenset(["do", "does", "did", "have", "has", "had", "having", "be"])
+DOING = frozenset(["do", "does", "did"])
+AUXILIARIES = _PRESENT | _PAST | _PERFECT | {"had"}
+_MAIN_VERBS = DOING | _PERFECT - {"been"} | {"had", "be"}
 _FUTURE = frozenset(["will", "shall", "going"])
-_WH = frozenset(["who", "whom", "whose", "what", "which", "when", "where", "why", "how"])
-# Words so small that other lists drop them, and that turn a question into another one.
-_MEANT = word_set("words", "small and meant")
+ARTICLES = frozenset(["the", "a", "an"])
+QUESTION_WORDS = frozenset(["who", "whom", "whose", "what", "which", "when", "where", "why", "how"])
+ASKING = QUESTION_WORDS | AUXILIARIES  # what questions begin with
+# Small words that turn a question into another one: negation, quantifiers, conditions, modals, directions.
+MEANT = (STOP_WORDS | word_set("words", "meant")) - AUXILIARIES - ARTICLES - QUESTION_WORDS - _FILLERS
 _PERSONS = frozenset(["i", "we", "you", "he", "she", "they"])
 _PERIOD_LINK = frozenset(["in", "for", "during", "of", "on", "at"])
-_UP_TO_TWENTY, _TENS = word_list("words", "number words")[:21], word_list("words", "number words")[21:29]
-_NUMBER_WORDS = {word: str(number) for number, word in enumerate(_UP_TO_TWENTY)} | {"thousand": "1000"}
-_NUMBER_WORDS |= {word: str(10 * number) for number, word in enumerate(_TENS, 3)}
+_NUMERALS = {word: str(number) for word, number in NUMBER_WORDS.items()} | {"hundred": "100", "thousand": "1000"}
 _PERIOD = re.compile(r"(?:19|20)\d\d|q[1-4]|h[12]|fy\d*")
 _MONTHS = frozenset(map(str.lower, month_name[1:])) - {"may"}  # mostly a verb
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def meaning(question: str) -> Meaning:
     """`Can you tell me the price of the TG-4?` -> what, (price,), ((0, tg-4),): a figure before all content words."""
     tokens = _tokens(question)
@@ -269,8 +270,8 @@ def meaning(question: str) -> Meaning:
         following = rest[place + 1] if place + 1 < len(rest) else ""
         if _is_figure(token) or _is_period(token):
             moves = _is_period(token) and (not before or before in _PERIOD_LINK or _is_period(before))
-            figures.append((ANYWHERE if moves else len(content), _NUMBER_WORDS.get(token, token.replace(",", ""))))
-        elif token not in _MEANT:
+            figures.append((ANYWHERE if moves else len(content), _NUMERALS.get(token, token.replace(",", ""))))
+        elif token not in MEANT:
             content.append(_singular(token))
         elif not (token in _PERIOD_LINK and _is_period(following)):
             small.append((len(content), token))
@@ -292,18 +293,31 @@ def _settled(small: list[Placed]) -> tuple[Placed, ...]:
 
 def _tokens(question: str) -> list[str]:
     text = fold(question).strip().rstrip("?.! ")
-    for pattern, full in _CONTRACTED:
-        text = pattern.sub(full, text)
-    text = _LAST_POLITE.sub("", _POLITE.sub("", text))
-    text = re.sub(r"\bhow come\b", "why", text)
+    text = " ".join(map(_in_full, text.split()))
+    text = _POLITE.sub("", text)
+    for polite in _LAST_POLITE:
+        text = text.removesuffix(f" {polite}").rstrip(" ,")
+    text = text.replace("how come ", "why ")
     text = re.sub(r"(?<=\w)'s\b|(?<=s)'(?=\s|$)", "", text)
-    text = re.sub(r"^(?:if|whether|about) ", "", text)
+    text = text.removeprefix("if ").removeprefix("whether ").removeprefix("about ")
     tokens = []
     for found in _TOKEN.findall(text):
         # "sign-up" is "sign up", but "TG-4" and "2019-2020" are codes
-        parts = re.split(r"[-/]", found) if not any(letter.isdigit() for letter in found) else [found]
+        parts = found.replace("/", "-").split("-") if not any(letter.isdigit() for letter in found) else [found]
         tokens += [part for part in parts if part]
     return _of_turned(tokens)
+
+
+def _in_full(word: str) -> str:
+    """`isn't` -> `is not`, `what's` -> `what is`; "the pump's" is no contraction."""
+    core = word.rstrip(",.;:!?")
+    if core in ("cannot", "cant"):
+        return "can not"
+    if core.endswith("n't"):
+        stem = core.removesuffix("n't")
+        return f"{_STEMS.get(stem, stem)} not"
+    first, mark, end = core.partition("'")
+    return f"{first} {_ENDED[mark + end]}" if mark + end in _ENDED and first in STOP_WORDS else word
 
 
 def _of_turned(tokens: list[str]) -> list[str]:
@@ -315,11 +329,9 @@ def _of_turned(tokens: list[str]) -> list[str]:
         while start > 0 and _is_noun(tokens[start - 1]):
             start -= 1
         end = place + 1
-        while end < len(tokens) and (
-            _is_noun(tokens[end]) or tokens[end] in ("the", "a", "an") or _is_figure(tokens[end])
-        ):
+        while end < len(tokens) and (_is_noun(tokens[end]) or tokens[end] in ARTICLES or _is_figure(tokens[end])):
             end += 1
-        owner = [token for token in tokens[place + 1 : end] if token not in ("the", "a", "an")]
+        owner = [token for token in tokens[place + 1 : end] if token not in ARTICLES]
         is_amount = bool(owner) and not any(letter.isalpha() for letter in owner[0])  # "a deposit of $100"
         if owner and not is_amount and not _is_period(owner[0]):
             tokens = [*tokens[:start], *owner, *tokens[start:place], *tokens[end:]]
@@ -327,13 +339,15 @@ def _of_turned(tokens: list[str]) -> list[str]:
 
 
 def _is_noun(token: str) -> bool:
-    return token[0].isalpha() and not (token in _MEANT or token in _FILLERS or token in _WH or _tense_of(token))
+    return token[0].isalpha() and not (
+        token in MEANT or token in _FILLERS or token in QUESTION_WORDS or _tense_of(token)
+    )
 
 
 def _asked(tokens: list[str]) -> tuple[str, list[str]]:
     """The question word with what belongs to it, and the other tokens."""
     for place, token in enumerate(tokens):
-        if token in _WH:
+        if token in QUESTION_WORDS:
             if token == "how" and tokens[place + 1 : place + 2] and _belongs_to_how(tokens[place + 1]):
                 return f"how {tokens[place + 1]}", tokens[:place] + tokens[place + 2 :]
             named = {"which": "what", "whom": "who"}.get(token, token)
@@ -359,7 +373,7 @@ def _tense_of(token: str) -> str:
 
 
 def _is_figure(token: str) -> bool:
-    return any(letter.isdigit() for letter in token) or not token[0].isalnum() or token in _NUMBER_WORDS
+    return any(letter.isdigit() for letter in token) or not token[0].isalnum() or token in _NUMERALS
 
 
 def _is_period(token: str) -> bool:
@@ -372,7 +386,11 @@ def _singular(word: str) -> str:
         return word[:-3] + "y"
     if len(word) > 4 and word.endswith(("ches", "shes", "sses", "xes")):
         return word[:-2]
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+    return word[:-1] if len(word) > 3 and is_plural(word) else word
+
+
+def is_plural(words: str) -> bool:
+    return words.endswith("s") and not words.endswith(("ss", "us", "is"))
 
 
 # --- what does a question want: the steps of something, several things, yes or no, what something is, or one thing? ---
@@ -388,6 +406,7 @@ KINDS_FILE, INTENTS_FILE = ASSETS / "question_kinds.json", ASSETS / "intents.jso
 LONGEST = 40  # words; a longer question tells a story, and its last words ask
 SEVERAL = 0.35  # chance of wanting several things from which on a list that was found is given whole
 NUMBER = 0.7  # chance from which a question is taken to ask for a number
+LIKELY = 0.5  # chance from which on something is likelier so than not
 SURE = 0.6  # chance from which on a question is taken to want something else than one thing
 FRAMING = 1.0  # weight of a word for a summary from which on it says nothing of what is to be summed up
 
@@ -415,12 +434,12 @@ def wants(question: str) -> Wanted:
     return best if found[best] >= SURE else "one"
 
 
-@lru_cache(maxsize=256)
+@lru_cache
 def chances(question: str) -> Mapping[Wanted, float]:
     return dict(zip(KINDS, _shares(question, KINDS_FILE, len(KINDS)), strict=True))
 
 
-@lru_cache(maxsize=256)
+@lru_cache
 def intent_of(question: str) -> Intent:
     """The learned intent; factual, where it is not sure. Lists are told by `wants`."""
     found = dict(zip(INTENTS, _shares(question, INTENTS_FILE, len(INTENTS)), strict=True))
@@ -470,7 +489,7 @@ def _blank(token: str) -> str:
 def has_question_word(question: str) -> bool:
     """`And what was the total?`, but not "What about May?", which says nothing of what is asked."""
     found = [token for token in _tokens(question) if token not in _PERIOD_LINK]
-    return not _WH.isdisjoint(found) and found[1:2] != ["about"]
+    return not QUESTION_WORDS.isdisjoint(found) and found[1:2] != ["about"]
 
 
 def asks_yes_or_no(question: str) -> bool:
@@ -507,7 +526,7 @@ def _languages() -> Mapping[str, Mapping[str, Any]]:
     return {code: {**frames, "words": frozenset(frames["words"])} for code, frames in found.items()}
 
 
-@lru_cache(maxsize=256)
+@lru_cache
 def language_of(question: str) -> str:
     """The code of the language that it is asked in, "" where its words do not tell.
 
@@ -559,7 +578,6 @@ def other_language(question: str, written: Collection[str]) -> str:
 MEASURED, UNFIT = 0.3, 0.24
 MONEY = "money"
 
-_HOW_MUCH = re.compile(r"\bhow ([a-z]+)\b")
 _measured: dict[str, dict[str, Any]] = {}  # vectors of the measures by the name of the embedder
 
 
@@ -568,13 +586,13 @@ def unfit_units(question: str, embedder: Embedder) -> frozenset[str]:
 
     "How heavy is the buoy?" -> {"m", "km/h", "V", …}
     """
-    asked = _HOW_MUCH.search(fold(question))
-    if asked is None or asked[1] in QUERY_STOP_WORDS or asked[1] in ("many", "much"):  # their noun tells
+    asked = fold(question).partition("how ")[2].split()[:1]
+    if not asked or asked[0] in QUERY_STOP_WORDS or asked[0] in ("many", "much"):  # their noun tells
         return frozenset()
     if embedder.name not in _measured:
         phrases = (line.partition(" = ") for line in asset_lines("units", "measures"))
         _measured[embedder.name] = {base: embedder.embed_query(phrase) for base, _, phrase in phrases}
-    vector = embedder.embed_query(f"How {asked[1]} is it?")
+    vector = embedder.embed_query(f"How {asked[0]} is it?")
     near = {base: float(vector @ measure) for base, measure in _measured[embedder.name].items()}
     near["s"] = near["month"] = max(near["s"], near["month"])
     best = max(near.values())

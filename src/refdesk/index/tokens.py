@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from refdesk.config import make_folder
 from refdesk.ports import TokenEmbedder
 from refdesk.store_ports import WHOLE_LIBRARY, ChunkStore
+from refdesk.types import UNIT
 
 DIMENSIONS = 64  # of what is kept of a layer: 64 of 384 lose .002 nDCG@10 in the mean of six sets
 # By which a cosine counts where a model has not learned to compare tokens: a word that is met half is not met. nDCG@10
@@ -101,7 +102,7 @@ class MemoryTokens:
         for chunk_id in chunk_ids:
             if chunk_id in kept.places:
                 start, end = kept.places[chunk_id]
-                nearest = _nearest(asked, kept.vectors[start:end].astype(np.float32)) / 127.0
+                nearest = _nearest(asked, kept.vectors[start:end].astype(np.float32)) / UNIT
                 sharp = np.clip(nearest, 0.0, 1.0) ** sharpness
                 found[chunk_id] = float(np.vecdot(weights, sharp.mean(axis=1)))
         return found
@@ -280,5 +281,5 @@ def reduced(states: NDArray[np.float32], projection: NDArray[np.float32]) -> NDA
 
 
 def packed(states: NDArray[np.float32], projection: NDArray[np.float32]) -> Vectors:
-    rows: Vectors = np.rint(reduced(states, projection) * 127.0).astype(np.int8)
+    rows: Vectors = np.rint(reduced(states, projection) * UNIT).astype(np.int8)
     return rows

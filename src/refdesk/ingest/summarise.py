@@ -26,7 +26,7 @@ from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUM_UP_SCHEMA, SUM_UP_SYS
 from refdesk.summaries import CLUSTER, DOCUMENT, SECTION, Proof, TreeNode, WrittenSummary
 from refdesk.text import rough_tokens
 from refdesk.trace import Stage, json_object, model_reply
-from refdesk.types import Chunk, Document
+from refdesk.types import UNIT, Chunk, Document
 
 AT_ONCE = 8  # chunks in one request
 SIDE_BY_SIDE = 4  # requests
@@ -133,7 +133,7 @@ class Summariser(_SummaryModel):
         written = []
         for sequence, (text, questions) in sorted(found.items()):
             rows = np.stack([self._embedder.embed_query(question) for question in (text, *questions)])
-            scaled = np.clip(np.rint(rows * 127.0), -127, 127).astype(np.int8)
+            scaled = np.clip(np.rint(rows * UNIT), -UNIT, UNIT).astype(np.int8)
             written.append(WrittenSummary(sequence, text, questions, scaled, self._model.name))
         return written
 

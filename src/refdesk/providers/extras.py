@@ -40,7 +40,7 @@ from refdesk.errors import (
 from refdesk.ports import Embedded, Embedder, TokenEmbedder
 from refdesk.providers.shipped import OnnxEmbedder, ShippedTokenizer, one_thread_session
 from refdesk.providers.wire import Endpoint, post, wait_before
-from refdesk.types import Chunk, Hit, OcrEngine, OcrLine
+from refdesk.types import UNIT, Chunk, Hit, OcrEngine, OcrLine
 
 TRIES = 3
 LONGEST_WAIT_S = 60.0  # an endpoint that asks for more is given up at once
@@ -104,7 +104,7 @@ class HttpEmbedder:
         for whole, *sentences in texts:
             vector = vectors[whole]
             table = np.array([vectors[text] for text in sentences], dtype=np.float32).reshape(-1, len(vector))
-            embedded.append(Embedded(vector, np.rint(table * 127).astype(np.int8)))
+            embedded.append(Embedded(vector, np.rint(table * UNIT).astype(np.int8)))
         return embedded
 
     def _embed(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:

@@ -26,7 +26,7 @@ from refdesk.models import OWN, model_info
 from refdesk.ports import LLM, Embedded, Embedder, ModelRole, Models, Piece, Request
 from refdesk.providers.llm import rough_usage
 from refdesk.providers.shipped import ShippedTokenizer
-from refdesk.types import Chunk
+from refdesk.types import UNIT, Chunk
 
 BATCH = 64  # texts handed over at once
 WINDOW = 512  # tokens of a text, where the embedder does not say
@@ -136,7 +136,7 @@ class GivenEmbedder:
         for chunk in chunks:
             whole = f"{chunk.context}\n{chunk.text}" if chunk.context else chunk.text
             rows = self._vectors([whole, *(chunk.text[sentence.start : sentence.end] for sentence in chunk.sentences)])
-            found.append(Embedded(rows[0], np.rint(rows[1:] * 127).astype(np.int8)))
+            found.append(Embedded(rows[0], np.rint(rows[1:] * UNIT).astype(np.int8)))
         return found
 
     def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:

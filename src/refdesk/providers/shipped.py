@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from refdesk.errors import ModelError
 from refdesk.ports import Embedded
 from refdesk.text import terms
-from refdesk.types import Chunk, FoundSpan, Reading, Sentence
+from refdesk.types import UNIT, Chunk, FoundSpan, Reading, Sentence
 
 # From 1.31 on, onnxruntime writes an id of the machine into the home folder and reports its use to its maker, also when
 # the OCR loads it. It asks this variable when it is loaded.
@@ -351,7 +351,8 @@ def _sentence_vectors(
     means = [states[a:b].mean(axis=0) if a < b else whole for a, b in zip(first, last, strict=True)]
     vectors: NDArray[np.float32] = np.stack(means)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.rint(vectors * 127).astype(np.int8)
+    rows: NDArray[np.int8] = np.rint(vectors * UNIT).astype(np.int8)
+    return rows
 
 
 def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:

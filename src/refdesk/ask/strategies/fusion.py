@@ -24,7 +24,7 @@ from refdesk.ports import LLM, Embedder
 from refdesk.prompts import VARIANTS_SCHEMA, VARIANTS_SYSTEM
 from refdesk.text import QUERY_STOP_WORDS, idf, terms, words
 from refdesk.trace import in_thread, is_able, json_reply
-from refdesk.types import Hit
+from refdesk.types import UNIT, Hit
 
 READ_HITS, SENTENCES = 10, 3  # first hits that give words, and the nearest sentences among them
 TOWARDS = 0.6  # how far the vector moves to those sentences
@@ -91,7 +91,7 @@ def _from_feedback(query: Query, hits: Sequence[Hit], library: LibraryReader) ->
     placed = [(hit, place) for hit in leading for place in range(len(rows.get(hit.chunk.id, ())))]
     if not placed:
         return []
-    own = np.concatenate([rows[hit.chunk.id] for hit in leading if hit.chunk.id in rows]).astype(np.float32) / 127.0
+    own = np.concatenate([rows[hit.chunk.id] for hit in leading if hit.chunk.id in rows]).astype(np.float32) / UNIT
     nearest = np.argsort(-np.vecdot(own, query.vector), kind="stable")[:SENTENCES]
     counts: Counter[str] = Counter()
     for number in nearest:

@@ -21,13 +21,14 @@ from refdesk.entities import SHORT_FOR, entity_key, names_by_sentence, names_of,
 from refdesk.library import EngineHits, LibraryReader, SearchPorts
 from refdesk.text import terms
 from refdesk.trace import in_thread
-from refdesk.types import Chunk, Document, Hit
+from refdesk.types import UNIT, Chunk, Document, Hit
 
 WEIGHT = 0.3  # of the graph's hits beside those of hybrid search
 NEIGHBOURS = 20  # chunks read for an entity, and entities that are followed from a hop
 LEADING = 3  # hits of the hybrid search in which the walk begins, beside the entities of the question
 DAMPING = 0.4  # the walk stays near where it began (.5 in LinearRAG)
-STEPS = 20
+STEPS = NEIGHBOURS
+NEAREST_TO_NONE = 0.01  # of cosines, so that no edge is lost
 SHARPNESS = 3.0  # power of a sentence's cosine in the weight of its edges
 CHUNK_SHARE = 0.7  # of the beginning in chunks that search finds, the rest in entities and themes of the question
 THEME_WEIGHT = 0.3  # of an edge over a shared keyword, beside that of one over a name
@@ -62,7 +63,7 @@ class Around:
             if own is None or not len(own):
                 continue
             self.chunks[chunk_id] = found
-            self.cosines[chunk_id] = np.vecdot(own.astype(np.float32), query.vector) / 127.0
+            self.cosines[chunk_id] = np.vecdot(own.astype(np.float32), query.vector) / UNIT
             self.names[chunk_id] = [[same.get(key, key) for key in keys] for keys in names_by_sentence(found[0])]
 
 
@@ -134,12 +135,13 @@ def _ranked(around: Around, query: Query, first: Sequence[Hit]) -> tuple[dict[in
         for keys, cosine in zip(around.names[chunk_id], around.cosines[chunk_id].tolist(), strict=False):
             for key in keys:
                 column = nodes[key]
-                edges[row, column] = edges[column, row] = max(edges[row, column], max(cosine, 0.01) ** SHARPNESS)
+                weight = max(cosine, NEAREST_TO_NONE) ** SHARPNESS
+                edges[row, column] = edges[column, row] = max(edges[row, column], weight)
         for theme in _keywords(around.chunks[chunk_id][0]):
             if theme in themes:
                 column = nodes["theme", theme]
                 edges[row, column] = edges[column, row] = THEME_WEIGHT * max(
-                    0.01, float(around.cosines[chunk_id].max())
+                    NEAREST_TO_NONE, float(around.cosines[chunk_id].max())
                 )
     beginning = np.zeros(len(nodes), dtype=np.float32)
     stems = frozenset(query.terms)

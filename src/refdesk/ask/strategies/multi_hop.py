@@ -22,7 +22,7 @@ from refdesk.ports import LLM
 from refdesk.prompts import NEXT_SEARCH, NEXT_SEARCH_SCHEMA, NEXT_SEARCH_SYSTEM
 from refdesk.text import idf, query_terms, terms, words
 from refdesk.trace import in_thread, is_able, json_reply
-from refdesk.types import Chunk, Hit
+from refdesk.types import UNIT, Chunk, Hit
 
 BRIDGES, SENTENCES = 3, 2  # first hits that lead on, and sentences of each that do
 KEPT = 3  # first hits that stay before all paths: what answers directly stands there
@@ -78,7 +78,7 @@ def find_bridges(query: Query, hits: Sequence[Hit], library: LibraryReader) -> l
         unsaid = _unsaid(query, hit, weights)
         if unsaid is None:
             continue
-        own = vectors.astype(np.float32) / 127.0
+        own = vectors.astype(np.float32) / UNIT
         cosines = np.vecdot(own, query.vector)
         names = _new_names(hit.chunk, asked, hit.document.language)
         nearest = sorted(range(len(own)), key=lambda place: -cosines[place])

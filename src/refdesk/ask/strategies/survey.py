@@ -37,6 +37,7 @@ LONGEST_TURN = 1_000  # characters of each of them
 MOST_CHOSEN = 40  # chunks; a router that names more has not chosen
 REPLY_TOKENS, THOUGHTS = 600, 2_000
 FRAME = 45  # characters of a line beside its headings and summary
+MILLION = 1_000_000  # tokens, that a price is of
 DEEP = 200  # hits by which documents are ranked before the first cut
 # Of the summary's nearness beside that of the whole chunk. Right reports among 10 hits on kgrag_10q: 0 .855, .15 .858,
 # .3 .856, .5 .854, alone .826; the page of financebench is among them .519 of the time with all of them, alone .462.
@@ -99,12 +100,12 @@ def _sizes(every: Sequence[ChunkSummary], cut: Cut, why: str = "") -> dict[str, 
 
 def _affordable(model: LLM, ports: SearchPorts) -> tuple[int, str]:
     """Tokens of summaries that this model may be shown, and what bounds them, where that is the price."""
-    price = estimate(model.name, 1_000_000, 0)
+    price = estimate(model.name, MILLION, 0)
     limit = ports.settings.cost_limit_usd / 2  # the answer is to be paid too
     most = MOST_BATCHES * ports.settings.survey_batch_tokens
-    if not price or price * most / 1e6 <= limit:
+    if not price or price * most / MILLION <= limit:
         return most, ""
-    return int(limit / price * 1e6), f" (answer.cost_limit_usd is ${ports.settings.cost_limit_usd:g})"
+    return int(limit / price * MILLION), f" (answer.cost_limit_usd is ${ports.settings.cost_limit_usd:g})"
 
 
 def _cut(
