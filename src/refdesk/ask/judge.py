@@ -322,8 +322,7 @@ def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confiden
     if any(quote.evidence.chunk.kind == "table" for quote in quotes):  # which column of its row is meant is left open
         score = min(score, ROWS)
     if found["unnamed"] > 0:
-        score = min(score, below(HIGH))
-        return sure_of(score, "the passage does not mention every name and number in the question")
+        return sure_of(min(score, below(HIGH)), "the passage does not mention every name and number in the question")
     return sure_of(score, _standing(found, score))
 
 
