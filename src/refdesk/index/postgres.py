@@ -58,7 +58,7 @@ from refdesk.types import Range, Scope
 EXACT_BELOW = 10_000  # chunks; a scan of so many takes as long as the graph
 SCANNED_AT_MOST = 20_000  # chunks that a filter leaves; of more the graph finds them sooner …
 FEW, FEW_AT_MOST = 0.06, 3  # … but not where they are a small share; up to so many times as many are scanned then
-EXPANSION_SEARCH = 240  # candidates in the graph; recall in benchmarks/results/postgres.md
+EXPANSION_SEARCH = 320  # candidates in the graph; recall in benchmarks/results/postgres-1000000.md
 # What a session is told when it begins; iterative scans go on until a filter has left enough.
 SESSION = f"-c hnsw.ef_search={EXPANSION_SEARCH} -c hnsw.iterative_scan=relaxed_order -c hnsw.max_scan_tuples=100000"
 DROPPED_LIMIT, DROPPED_LEAST = 0.2, 500  # share and number of deleted chunks at which postings are written anew
