@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -108,4 +109,19 @@ def server() -> Iterator[WireServer]:
 def desk(tmp_path: Path) -> Iterator[Refdesk]:
     """An empty library."""
     with Refdesk(tmp_path / "library") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[WireServer]:
+    """The same for all tests of a file."""
+    with WireServer() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from browser import browsing  # Playwright is installed for the tests of the page alone
+
+    with browsing() as found:
         yield found

@@ -1,6 +1,6 @@
-"""A browser, a server with the example documents of its own, and a tab on it: the fixtures of the page's tests.
+"""A server with the example documents of its own, and a tab on it: the fixtures of the tests of the page.
 
-browser, server, page = page_samples.browser, page_samples.server, page_samples.page    # in a test module
+server, page = page_samples.server, page_samples.page    # in a test module
 """
 
 from __future__ import annotations
@@ -12,15 +12,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from browser import browsing, tab
+from browser import tab
 from http_server import Server, serving
 from refdesk import Refdesk
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

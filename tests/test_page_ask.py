@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from browser import ask, browsing, edges, tab
+from browser import ask, edges, tab
 from http_server import Server, serving
 from refdesk import Refdesk
 from timing import PATIENCE_S
@@ -28,12 +28,6 @@ The coxswain of the lifeboat has these duties:
 - train the `<b>crew</b>` :smile: once a month
 """
 HOSTILE = "<img src=x onerror=alert(1)> <b>bright</b> & wide"
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[WireServer]:
-    with WireServer() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +48,6 @@ def with_model(server: Server, model: WireServer) -> Iterator[WireServer]:
     assert server.request("PATCH", "/api/settings", json={"llm.answer": "openai:test-model"}).status_code == 200
     yield model
     server.request("DELETE", "/api/settings/llm.answer")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture

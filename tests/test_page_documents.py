@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
-from browser import ask, browsing, edges, tab
+from browser import ask, edges, tab
 from http_server import Server, serving
 from library_samples import open_desk
 from refdesk import Refdesk
@@ -29,12 +29,6 @@ DROP = """([selector, files]) => {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with Refdesk(tmp_path_factory.mktemp("page") / "library") as desk, serving(desk) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
         yield found
 
 

@@ -13,19 +13,13 @@ from playwright.sync_api import Browser, Page, Route, expect
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
-from browser import ask, browsing, tab
+from browser import ask, tab
 from http_server import Server, serving
 from refdesk import Refdesk
 from wire_server import Reply, WireServer
 
 QUOTE = "The anchor is a cast iron sinker of 350 kg."
 LONG = f"{QUOTE} [1] " + "Look at the chain of the mooring often. " * 12 + "That is all."
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[WireServer]:
-    with WireServer() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +31,6 @@ def server(examples_folder: Path, model: WireServer, tmp_path_factory: pytest.Te
             patch.setenv(name, value)
         with Refdesk(folder) as desk, serving(desk) as found:
             yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture

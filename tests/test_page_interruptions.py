@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from browser import ask, browsing, tab
+from browser import ask, tab
 from http_server import Server, free_port, served, serving
 from refdesk import Refdesk
 from timing import PATIENCE_S
@@ -22,12 +22,6 @@ from wire_server import Recorded, Reply, WireServer
 QUOTE = "The anchor is a cast iron sinker of 350 kg."
 LONG = f"{QUOTE} [1] " + "Look at the chain of the mooring often. " * 12 + "That is all."
 BOX = "Question"
-
-
-@pytest.fixture(scope="module")
-def model() -> Iterator[WireServer]:
-    with WireServer() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +38,6 @@ def server(library: Path, model: WireServer) -> Iterator[Server]:
             patch.setenv(name, value)
         with Refdesk(library) as desk, serving(desk) as found:
             yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 def writes(model: WireServer, text: str = LONG, delay: float = 0.0) -> None:

@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
 
-from browser import ask, browsing, tab
+from browser import ask, tab
 from http_server import Server, serving
 from refdesk import Refdesk
 from refdesk.serve.http.page import FOLDER
@@ -33,12 +33,6 @@ def server(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     with Refdesk(folder) as desk, serving(desk) as found:
         for name, question in TALKS.items():
             found.post("/api/chat", json={"message": question, "session_id": name})
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
         yield found
 
 

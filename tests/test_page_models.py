@@ -9,19 +9,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from browser import ask, browsing, edges, tab
+from browser import ask, edges, tab
 from http_server import Server, serving
 from refdesk import Refdesk
 from refdesk.models import PROVIDERS
 from wire_server import WireServer
 
 KEY = "sk-entered-in-the-page-4f2a"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture

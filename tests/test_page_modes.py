@@ -11,19 +11,13 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, expect
 
-from browser import ask, browsing, edges, tab
+from browser import ask, edges, tab
 from http_server import Server, serving
 from refdesk import Refdesk
 from wire_server import Recorded, WireServer
 
 BOTH = "What does Skerry pay each year for the use of the seabed, and how heavy is the anchor of the wave buoy?"
 PHONE = {"viewport": {"width": 390, "height": 844}}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import page_samples
 from browser import tab
 from http_server import Server
 
-browser, server, page = page_samples.browser, page_samples.server, page_samples.page
+server, page = page_samples.server, page_samples.page
 
 
 def test_an_edge_opens_its_proof_and_a_name_leads_on(page: Page, server: Server) -> None:

@@ -8,17 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from browser import ask, browsing, tab
+from browser import ask, tab
 from http_server import Server, serving
 from refdesk import Refdesk
 
 FILES = [{"name": f"note-{number}.txt", "mimeType": "", "buffer": b"Crane %d." % number} for number in range(3)]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from library_samples import open_desk
 from refdesk import Refdesk, UsageError
 from wire_server import Reply, WireServer
 
-browser, server, page = page_samples.browser, page_samples.server, page_samples.page
+server, page = page_samples.server, page_samples.page
 
 
 def test_a_setting_is_changed_and_put_back(page: Page, server: Server) -> None:

@@ -9,7 +9,7 @@ import page_samples
 from browser import ask, edges, tab
 from http_server import Server
 
-browser, server = page_samples.browser, page_samples.server
+server = page_samples.server
 
 
 def is_in_view(page: Page) -> bool:
