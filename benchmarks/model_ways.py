@@ -66,7 +66,10 @@ class Asked:
     sentences: int
     proved: int
     calls: int
+    read: int  # tokens of all prompts
+    written: int  # tokens
     seconds: float
+    processor_seconds: float  # of both cores together: what else the machine does is not in it
     content: str
     verification: str
     notes: list[str]
@@ -81,7 +84,7 @@ def holds(content: str, wanted: str) -> bool:
     return sum(term in held for term in asked) >= ENOUGH * max(1, len(asked))
 
 
-def told(way: str, row: Mapping[str, Any], answer: Answer, seconds: float) -> Asked:
+def told(way: str, row: Mapping[str, Any], answer: Answer, seconds: float, processor_seconds: float) -> Asked:
     proving = {*(row.get("documents") or [row["document"]])} - {None}
     is_said = answer.is_answered and row["answer"] is not None and holds(answer.content, row["answer"])
     return Asked(
@@ -94,7 +97,10 @@ def told(way: str, row: Mapping[str, Any], answer: Answer, seconds: float) -> As
         sentences=len(answer.claims),
         proved=sum(bool(one.markers) and one.verdict == "supported" for one in answer.claims),
         calls=answer.usage.calls,
+        read=answer.usage.prompt_tokens,
+        written=answer.usage.completion_tokens,
         seconds=round(seconds, 2),
+        processor_seconds=round(processor_seconds, 2),
         content=answer.content,
         verification=answer.verification.status,
         notes=list(answer.notes),
@@ -130,9 +136,9 @@ def ask_all(ways: Sequence[str], most: int, until: float, part: int = 0, parts: 
             settings |= roles if way in ("survey", "reconcile") else {}
             if way not in desks:
                 desks[way] = held.enter_context(Refdesk(copy, settings=settings))
-            began = time.perf_counter()
+            began, worked = time.perf_counter(), time.process_time()
             answer = desks[way].ask_sync(row["question"], cache=False, **asked)
-            one = told(way, row, answer, time.perf_counter() - began)
+            one = told(way, row, answer, time.perf_counter() - began, time.process_time() - worked)
             with KEPT.open("ab") as file:
                 file.write(orjson.dumps(asdict(one)) + b"\n")
 
@@ -157,8 +163,9 @@ def summed(every: Sequence[Asked]) -> list[Figure]:
             f" refused {sum(one.is_refused for one in own)};"
             f" proved {sum(one.proved for one in own)} of {sentences} sentences;"
             f" written by the model {sum(one.is_by_model for one in own)};"
-            f" {sum(one.calls for one in own) / asked:.1f} calls and"
-            f" {sum(one.seconds for one in own) / asked:.0f} s a question"
+            f" {sum(one.calls for one in own) / asked:.1f} calls,"
+            f" {sum(one.read for one in own) / asked:.0f} tokens read and {sum(one.written for one in own) / asked:.0f}"
+            f" written, {sum(one.processor_seconds for one in own) / asked:.0f} s of processor time a question"
         )
         found.append(Figure(f"examples, {way} ({asked} of {MOST} questions)", shown))
     return found

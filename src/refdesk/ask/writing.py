@@ -62,6 +62,7 @@ from refdesk.ask.table_answer import TablesRead, likelier_answer
 from refdesk.ask.wording import wanted
 from refdesk.errors import RefdeskError
 from refdesk.library import LibraryReader
+from refdesk.models import model_info
 from refdesk.ports import LLM, Models, Reader, Request
 from refdesk.prompts import RECONCILE, RECONCILE_SYSTEM, VERIFY, VERIFY_SCHEMA, VERIFY_SYSTEM
 from refdesk.trace import Trace, in_thread, run
@@ -303,6 +304,15 @@ async def reconcile(
     return await _written(request, llm, trace)
 
 
+def _read_by(model: LLM, context: Context, attested: Attested) -> Context:
+    """All passages; for a model that reads some fifty tokens a second, what the answer was written from and cites."""
+    if model_info(model.name).tier != "tiny":
+        return context
+    small: Any = import_module("refdesk.ask.small_models")
+    read: Context = small.proofs(context, attested.citations)
+    return read
+
+
 def _passages(query: Query, context: Context) -> str:
     return render(context.passages, query.standalone, "numbered", for_model=True)
 
@@ -386,7 +396,8 @@ async def check(
     review: Review | None = None
     if plan.ask_verifier and (verifier := models.role("verifier")) is not None and attested.claims:
         with trace.stage("verify", claims=len(attested.claims)) as stage:
-            review = await verify(query, attested.claims, context, verifier, trace)
+            read = await in_thread(_read_by, verifier, context, attested)
+            review = await verify(query, attested.claims, read, verifier, trace)
             attested = replace(attested, claims=stricter(attested.claims, review.verdicts, verifier.name))
             verification, spent = _together(review.verification, attested.claims), review.usage
             stage.gave(status=verification.status, notes=len(verification.notes))
@@ -410,7 +421,8 @@ async def correct(
     text = numbered_by_passage(remove_unsupported(attested.content, attested.claims), attested.order)
     if plan.ask_reconciler and (reconciler := models.role("reconciler")) is not None:
         with trace.optional("reconcile", notes=len(verification.notes)) as stage:
-            written, cost = await reconcile(query, attested.content, verification, proofs.context, reconciler, trace)
+            read = await in_thread(_read_by, reconciler, proofs.context, attested)
+            written, cost = await reconcile(query, attested.content, verification, read, reconciler, trace)
             spent += cost
             text = written if written.strip() else text
             stage.gave(characters=len(text))
