@@ -15,10 +15,13 @@ from context_samples import chunk, context, passage
 from refdesk import Refdesk
 from refdesk.answer import Answer, Citation
 from refdesk.ask.small_models import proofs
-from refdesk.prompts import SUMMARY_MARK
+from refdesk.ask.writing import WORD_FOR_WORD
+from refdesk.prompts import NOT_IN_DOCUMENTS, SUMMARY_MARK
 from wire_server import Recorded, WireServer
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
+UNSURE = "How did sales of current meters develop against the year before?"  # a table says it, in other words
+PROOF = "The anchor is a cast iron sinker of 350 kg."
 DRAFT = "The anchor weighs 350 kg. [1]"
 LINES = [f"Line {number} of the log." for number in range(12)]
 
@@ -69,16 +72,26 @@ class Library:
     def __init__(self, folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.server, self._patch = folder, server, monkeypatch
 
-    def ask(self, writer: str, verifier: str = "", own: Mapping[str, Any] | None = None, **options: Any) -> Answer:
+    def ask(
+        self,
+        writer: str,
+        verifier: str = "",
+        own: Mapping[str, Any] | None = None,
+        question: str = QUESTION,
+        **options: Any,
+    ) -> Answer:
         roles = {"verifier": verifier, "reconciler": verifier} if verifier else {}
         for name, value in self.server.openai_env(writer, **roles).items():
             self._patch.setenv(name, value)
         with Refdesk(self.folder, settings={"llm.tries": 1, **(own or {})}) as desk:
-            return desk.ask_sync(QUESTION, cache=False, **options)
+            return desk.ask_sync(question, cache=False, **options)
+
+    def every(self, role: str) -> list[Recorded]:
+        words = {"verifier": "You check an answer", "reconciler": "You correct an answer", "answer": "passages"}[role]
+        return [request for request in self.server.requests if words in request.system]
 
     def asked(self, role: str) -> Recorded:
-        words = {"verifier": "You check an answer", "reconciler": "You correct an answer", "answer": "passages"}[role]
-        return next(request for request in self.server.requests if words in request.system)
+        return self.every(role)[0]
 
 
 @pytest.fixture
@@ -109,6 +122,52 @@ def test_a_tiny_verifier_and_reconciler_read_what_is_cited(library: Library) -> 
         request = library.asked(role)
         assert "cast iron sinker of 350 kg" in request.question
         assert shown(request) <= 3 and len(request.question) < 2_500, role
+
+
+def test_a_tiny_verifier_is_asked_of_what_was_said_in_other_words_alone(library: Library) -> None:
+    library.server.answer_by(disputing)
+    answer = library.ask("writer-1b", "judge-1b", response_mode="quick")
+    assert [PROOF in claim.text for claim in answer.claims] == [False, True], "the reader's sentence stands below"
+    assert not library.every("verifier")
+    library.server.requests.clear()
+    library.ask("writer-1b", "judge-1b", response_mode="thorough")
+    claims = json.loads(library.asked("verifier").question.split("as JSON:\n")[1])
+    assert claims == [{"claim": 1, "text": "The anchor weighs 350 kg."}]
+
+
+def test_what_stands_in_the_documents_word_for_word_is_not_put_to_a_tiny_verifier(library: Library) -> None:
+    library.server.answer_by(lambda request: PROOF)
+    answer = library.ask("writer-1b", "judge-1b", response_mode="thorough")
+    assert not library.every("verifier") and [claim.verdict for claim in answer.claims] == ["supported"]
+    assert (answer.verification.status, answer.verification.notes) == ("verified", (WORD_FOR_WORD,))
+    library.server.requests.clear()
+    library.server.answer_by(lambda request: disputing(request) if "You check" in request.system else PROOF)
+    assert library.ask("writer-8b", "gpt-4o", response_mode="thorough").verification.status == "reconciled"
+    assert library.every("verifier"), "a larger one may see what it is torn out of"
+
+
+def test_a_reconciler_that_refuses_does_not_take_away_what_is_proved(library: Library) -> None:
+    def write(request: Recorded) -> str:
+        if "You check" in request.system or "You correct" in request.system:
+            return disputing(request) if "You check" in request.system else NOT_IN_DOCUMENTS
+        return f"The sky was green on that day. {PROOF}"
+
+    library.server.answer_by(write)
+    answer = library.ask("writer-8b", "gpt-4o", response_mode="thorough")
+    assert library.every("reconciler")
+    assert answer.content == f"{PROOF} [1]" and answer.is_answered and answer.verification.status == "reconciled"
+
+
+@pytest.mark.parametrize(
+    ("second", "is_answered"), [("Sales rose by 3.9 %. [1]", True), ("Sales are blue. [1]", False)]
+)
+def test_drafts_that_say_what_the_reader_says_end_its_doubt(library: Library, second: str, is_answered: bool) -> None:
+    """As with one draft; what they make of it is not shown, the sentences are."""
+    drafts = iter(["Sales of current meters: grew 3.9 %. [1]", second, "Sales of them are red. [1]"])
+    library.server.answer_by(lambda request: next(drafts))
+    answer = library.ask("writer-1b", question=UNSURE, level="maximum")
+    assert "−3.9 %" in answer.content and "grew" not in answer.content and answer.model == "extractive"
+    assert answer.is_answered is is_answered
 
 
 def test_a_larger_one_reads_all_passages(library: Library) -> None:

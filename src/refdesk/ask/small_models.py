@@ -15,7 +15,7 @@ from refdesk.answer import Citation, Context, Passage, Query, Retrieved
 from refdesk.ask.attest import Attested, remove_unsupported
 from refdesk.ask.citations import BEST, without_markers
 from refdesk.ask.extract import Quote
-from refdesk.ask.markers import numbered_by_passage
+from refdesk.ask.markers import MARKER, numbered_by_passage
 from refdesk.ask.sentences import score_sentences, sentence_text
 from refdesk.ask.wording import table_header
 from refdesk.text import fold, terms
@@ -65,6 +65,19 @@ def proofs(context: Context, citations: Sequence[Citation]) -> Context:
         else:
             found.append(passage)
     return replace(context, passages=tuple(found) or context.passages[:BEST])
+
+
+def own_words(attested: Attested) -> list[int]:
+    """The places of the claims that are no sentence of the documents: those alone need a proof.
+
+    A model this small disputes at times what stands in the passage word for word.
+    """
+    found = []
+    for place, claim in enumerate(attested.claims):
+        quotes = {" ".join(attested.citations[number].quote.split()) for number in claim.citations}
+        if claim.verdict != "supported" or " ".join(claim.text.split()) not in quotes:
+            found.append(place)
+    return found
 
 
 def _places(chunk: Chunk, citations: Sequence[Citation]) -> list[int]:
@@ -125,11 +138,17 @@ def _plain(text: str) -> str:
     return f" {' '.join(''.join(letter if letter.isalnum() else ' ' for letter in fold(text)).split())} "
 
 
+def doubt_left(doubt: str, query: Query, drafts: Sequence[str], quotes: Sequence[Quote], most: int = 1) -> str:
+    """The doubt whether the documents answer at all, "" where so many drafts say what the reader's sentences say."""
+    agreed = sum(agree(query.standalone, draft, quotes) for draft in drafts) if doubt else 0
+    return "" if agreed >= most else doubt
+
+
 def agree(question: str, draft: str, quotes: Sequence[Quote]) -> bool:
     """Whether a draft answers with what the reader's sentences say: a second reader who finds the answer in them.
 
     "What kind of palace is it?", "It is a rococo palace.", ["… examples of rococo architecture are …"] -> True
     """
-    new_terms = set(terms(draft)) - set(terms(question))
+    new_terms = set(terms(MARKER.sub("", draft))) - set(terms(question))
     quoted_terms = new_terms & set(terms(" ".join(quote.text for quote in quotes)))
     return bool(new_terms) and len(quoted_terms) >= AGREED * len(new_terms)

@@ -51,20 +51,21 @@ from refdesk.ask.attest import (
 from refdesk.ask.citations import render
 from refdesk.ask.draft import Draft, drafted
 from refdesk.ask.extract import extract
-from refdesk.ask.generate import NOT_PROVED, quote_instead, write
-from refdesk.ask.judge import Doubt, Relevance, candidates, conclude
+from refdesk.ask.generate import NOT_PROVED, quote_instead, refuses, write
+from refdesk.ask.judge import Doubt, Relevance, candidates, conclude, doubted
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper
 from refdesk.ask.markers import MARKER, numbered_by_passage, statements
 from refdesk.ask.model_figures import Tables, cited_tables, cites_tables
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, named, with_house_rules
 from refdesk.ask.support import kept_verdicts, stricter
 from refdesk.ask.table_answer import TablesRead, likelier_answer
-from refdesk.ask.wording import wanted
+from refdesk.ask.wording import other_language, wanted
 from refdesk.errors import RefdeskError
 from refdesk.library import LibraryReader
 from refdesk.models import model_info
 from refdesk.ports import LLM, Models, Reader, Request
 from refdesk.prompts import RECONCILE, RECONCILE_SYSTEM, VERIFY, VERIFY_SCHEMA, VERIFY_SYSTEM
+from refdesk.settings import Settings
 from refdesk.trace import Trace, in_thread, run
 
 
@@ -86,6 +87,17 @@ class Findings:
     doubt: Doubt
     outline: Callable[[Context], Context] = lambda context: context
     writer: Callable[..., AsyncGenerator[Event, None]] = write
+
+
+def doubt_of(
+    question: Question, relevance: Relevance, retrieved: Retrieved, settings: Settings, keeper: Keeper
+) -> Doubt:
+    """Whether the answer is there; of documents in another language the nearest is always shown, and that is said."""
+    doubt = doubted(relevance, retrieved, settings)
+    foreign = other_language(question.text, {hit.document.language for hit in retrieved.hits})
+    if foreign:
+        keeper.notes.append(foreign)
+    return "near" if doubt and foreign else doubt
 
 
 async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace: Trace) -> AsyncGenerator[Event, None]:
@@ -202,8 +214,7 @@ async def _checked(
         asked = (query, both.content, both.order, proofs, tables)
         return replace(plan, reconcile=True), await in_thread(attest, *asked), tables, []
     # What it says in words that nothing proves may still be what the reader's sentences say.
-    if doubt and small.agree(query.standalone, draft.content, quotes):
-        doubt = ""
+    doubt = small.doubt_left(doubt, query, [draft.content], quotes)
     draft.notes.append(NOT_PROVED.format(model=draft.model))
     events = [event async for event in quote_instead(draft, query, retrieved, desk.settings, doubt)]
     attested, tables = await _attested(query, draft, proofs, desk.library, trace)
@@ -251,6 +262,7 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 TOKENS_PER_VERDICT = 80  # number, verdict and one short reason, with room to spare
 REWRITTEN_TOKENS = 1200
 MOST_NOTES = 10
+WORD_FOR_WORD = "every sentence stands in the documents word for word"
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +294,24 @@ async def verify(query: Query, claims: Sequence[Claim], context: Context, llm: L
         return Review(Verification("disputed", tuple(disputed[:MOST_NOTES])), usage, tuple(verdicts))
     proved = Verification("verified", (f"{llm.name} found every sentence proved by the passages",))
     return Review(proved, usage, tuple(verdicts))
+
+
+async def _reviewed(query: Query, attested: Attested, context: Context, llm: LLM, trace: Trace) -> Review:
+    """`verify`; a tiny model is asked of what a model said in words of its own, not of sentences of the documents."""
+    claims = attested.claims
+    if model_info(llm.name).tier != "tiny":
+        return await verify(query, claims, context, llm, trace)
+    small: Any = import_module("refdesk.ask.small_models")
+    own = small.own_words(attested)
+    verdicts: list[tuple[Verdict, str]] = [("supported", "")] * len(claims)
+    if not own:
+        trace.skip("model", WORD_FOR_WORD)
+        return Review(Verification("verified", (WORD_FOR_WORD,)), Usage(), tuple(verdicts))
+    read = await in_thread(_read_by, llm, context, attested)
+    review = await verify(query, [claims[place] for place in own], read, llm, trace)
+    for place, verdict in zip(own, review.verdicts, strict=False):  # none where it gave none
+        verdicts[place] = verdict
+    return replace(review, verdicts=tuple(verdicts) if review.verdicts else ())
 
 
 def verify_request(query: Query, claims: Sequence[Claim], context: Context) -> Request:
@@ -396,8 +426,7 @@ async def check(
     review: Review | None = None
     if plan.ask_verifier and (verifier := models.role("verifier")) is not None and attested.claims:
         with trace.stage("verify", claims=len(attested.claims)) as stage:
-            read = await in_thread(_read_by, verifier, context, attested)
-            review = await verify(query, attested.claims, read, verifier, trace)
+            review = await _reviewed(query, attested, context, verifier, trace)
             attested = replace(attested, claims=stricter(attested.claims, review.verdicts, verifier.name))
             verification, spent = _together(review.verification, attested.claims), review.usage
             stage.gave(status=verification.status, notes=len(verification.notes))
@@ -424,8 +453,10 @@ async def correct(
             read = await in_thread(_read_by, reconciler, proofs.context, attested)
             written, cost = await reconcile(query, attested.content, verification, read, reconciler, trace)
             spent += cost
-            text = written if written.strip() else text
-            stage.gave(characters=len(text))
+            # It may be wrong too: what both checks have found proved is not given up for "the documents do not say".
+            is_refused = refuses(written) and any(claim.verdict == "supported" for claim in attested.claims)
+            text = written if written.strip() and not is_refused else text
+            stage.gave(characters=len(text), refused=is_refused)
     again = await _read_again(text, query, proofs, tables)
     if any(claim.verdict in CONTRADICTED for claim in again.claims):  # a reconciler may be wrong too
         text = numbered_by_passage(remove_unsupported(again.content, again.claims, CONTRADICTED), again.order)
