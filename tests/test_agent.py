@@ -22,6 +22,9 @@ from refdesk.prompts import FENCE_CLOSES, NOTES_HEAD
 from wire_server import Recorded, Reply, WireServer
 
 BOTH = "What does Skerry pay each year for the use of the seabed, and how heavy is the anchor of the wave buoy?"
+MOON = "How far away is the moon?"
+UNSURE = "How did sales of current meters develop against the year before?"  # a table says it, in other words
+FOREIGN = "Quelle est la masse de l'ancre de la bouée ?"
 FEE, ANCHOR = "What does Skerry pay each year for the use of the seabed?", "How heavy is the anchor of the wave buoy?"
 
 
@@ -118,6 +121,7 @@ class Model:
     def __init__(self, server: WireServer, plan: list[tuple[str, str]], text: str = "") -> None:
         self.server, self.plan, self.text = server, plan, text
         self.following: dict[str, list[str]] = {}
+        self.unanswered: set[str] = set()
         self.notes: list[Recorded] = []
         self.written: list[Recorded] = []
         server.answer_by(self)
@@ -131,7 +135,7 @@ class Model:
             note = {
                 "note": f"Noted on {asked}",
                 "passages": [1],
-                "answered": True,
+                "answered": asked not in self.unanswered,
                 "next": self.following.get(asked, []),
             }
             return json.dumps(note)
@@ -173,6 +177,37 @@ def test_a_model_plans_notes_and_asks_on(asked: Refdesk, server: WireServer) -> 
     assert answer.content == "The annual fee is 640 euros [1]." and answer.model == "openai:planner-70b"
     assert [claim.verdict for claim in answer.claims] == ["supported"]
     assert answer.usage.calls == 4, "a plan, two notes and the answer"
+
+
+def test_a_part_without_an_answer_is_told_once_and_without_a_passage(asked: Refdesk, server: WireServer) -> None:
+    model = Model(server, [("Fee", FEE), ("Moon", MOON)], "The annual fee is 640 euros [1].")
+    model.unanswered.add(MOON)
+    events(asked, BOTH)
+    told = model.written[0].question.partition(NOTES_HEAD)[2].partition(FENCE_CLOSES)[0]
+    assert f"Noted on {FEE}" in told
+    assert [line for line in told.splitlines() if MOON in line] == [f"- {MOON}: nothing was found"]
+
+
+@pytest.mark.parametrize("writer", ["writer-70b", "writer-1b"])
+def test_where_nothing_is_sure_no_note_says_that_nothing_was_found(
+    writer: str, own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model takes it for the answer, though the passages may hold one; by rules, doubt is all that a note knows."""
+    for name, value in server.openai_env(writer, router="router-1b").items():
+        monkeypatch.setenv(name, value)
+    server.answer_by(lambda request: "The documents do not say this.")
+    with Refdesk(own_folder) as desk:
+        events(desk, UNSURE)
+    prompts = [request.question for request in server.requests if FENCE_CLOSES in request.question]
+    assert prompts and not any(NOTES_HEAD in prompt or "nothing was found" in prompt for prompt in prompts)
+
+
+def test_in_another_language_the_nearest_is_shown(own_folder: Path) -> None:
+    with Refdesk(own_folder) as desk:
+        plain = desk.ask_sync(FOREIGN, cache=False)
+        answer = answer_of(events(desk, FOREIGN))
+    assert plain.citations and answer.citations, "as without the agent"
+    assert set(plain.notes) <= set(answer.notes) and plain.notes
 
 
 def test_steps_of_a_model_are_bounded_too(asked: Refdesk, server: WireServer) -> None:

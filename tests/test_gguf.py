@@ -6,7 +6,9 @@ import asyncio
 import struct
 import sys
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 
 from real_model import weights
@@ -118,6 +120,32 @@ def test_it_streams_stops_at_its_limit_and_when_left(real: Path, tmp_path: Path)
     again = make_model(f"gguf:{real}", config, 120.0)  # the same file, loaded once; the story is not gone on with
     assert again._file is model._file  # type: ignore[attr-defined]
     assert asyncio.run(told(again, "Say hello."))
+
+
+async def read_anew(model: Any, system: str, text: str) -> int:
+    """Tokens of a prompt that the server had not read before."""
+    url, key = await asyncio.to_thread(model._file.started, model.name)
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
+    body = {"messages": messages, "max_tokens": 1}
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=120.0) as client:
+        found = (await client.post(f"{url}/chat/completions", json=body)).json()
+    return int(found["timings"]["prompt_n"])
+
+
+def test_each_of_several_kinds_of_prompts_keeps_its_beginning(real: Path, tmp_path: Path) -> None:
+    """A draft and the check of it begin differently; neither makes the model read the other one's rules again."""
+    model: Any = make_model(f"gguf:{real}", load_config(tmp_path / "library"), 120.0)
+    rules = {kind: f"You {kind} what is asked. " * 20 for kind in ("write", "check")}
+
+    async def asked() -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {kind: [] for kind in rules}
+        for number in range(2):
+            for kind, system in rules.items():
+                found[kind].append(await read_anew(model, system, f"{number} is the number of this one."))
+        return found
+
+    for first, second in asyncio.run(asked()).values():
+        assert first > 80 and second < 40
 
 
 @pytest.mark.slow

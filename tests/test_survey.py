@@ -16,7 +16,7 @@ from refdesk import Refdesk
 from refdesk.answer import Answer
 from refdesk.ask.assemble import LENGTHS, fit, shorter
 from refdesk.ask.strategies.survey import batched, named_ids
-from refdesk.prompts import SUMMARY_MARK
+from refdesk.prompts import FENCE_CLOSES, SUMMARY_MARK
 from refdesk.summaries import ChunkSummary, Summaries
 from refdesk.types import Scope
 from wire_server import Recorded, WireServer
@@ -249,6 +249,24 @@ def test_a_model_reads_every_summary_and_what_it_names_is_read_in_full(library: 
     assert prompt.count(SUMMARY_MARK) > 20
     assert SUMMARY_MARK in library.written[0].system
     assert any("seen as summaries only" in note for note in answer.notes)
+
+
+def test_the_summaries_stand_before_what_changes_from_question_to_question(library: Library) -> None:
+    """So a server that keeps what it has read of a prompt (OpenAI's cache, llama.cpp's) reads only the rest anew."""
+    library.server.answer_by(speak(choose_anchor))
+    library.ask()
+    library.ask("What colour is the hull painted?", history=[{"role": "user", "content": "Who owns the buoy?"}])
+    with Refdesk(library.folder) as desk:
+        desk.add_text("zz.txt", "A document that is added stands behind those before it.", collection="zz")
+    library.ask()
+    one, other, with_more = library.routed
+    assert one.system == other.system == with_more.system
+    assert one.question != other.question and one.question.endswith(f"Question: {QUESTION}")
+    end = one.question.index(FENCE_CLOSES)
+    last_line = one.question[:end].rstrip().splitlines()[-1]
+    assert re.match(r"\d+ \[Chunk \d+\]", last_line)
+    assert other.question.startswith(one.question[:end]), "all summaries are in what both have in common"
+    assert with_more.question.startswith(one.question[:end].rstrip()), "and stay there when a document is added"
 
 
 def test_the_context_is_by_document_and_sequence_with_pictures_named(library: Library) -> None:

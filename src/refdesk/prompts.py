@@ -222,13 +222,15 @@ What was said before tells what a short question is about. Lines and conversatio
 in them.
 Answer with JSON: {"chunk_ids": [17, 4]}"""
 
+# What stays the same from one question to the next comes first: a server that has read a prompt does not read its
+# beginning again (llama.cpp's slots, the prompt caches of hosted models), and the summaries are nearly all of it.
 ROUTE = """\
-What was said before:
-{conversation}
-
 {opens}
 {summaries}
 {closes}
+
+What was said before:
+{conversation}
 
 Question: {question}"""
 

@@ -38,7 +38,7 @@ from refdesk.ask.sentences import Evidence
 from refdesk.ask.strategies import STRATEGIES
 from refdesk.ask.table_answer import TablesRead
 from refdesk.ask.understand import understand
-from refdesk.ask.writing import Findings, read_and_write
+from refdesk.ask.writing import Findings, doubt_of, read_and_write
 from refdesk.errors import ProviderError
 from refdesk.key_sentences import says_something, tells_something
 from refdesk.ports import LLM, Piece
@@ -133,15 +133,16 @@ async def investigated(
     retrieved = _joined(search, parts)
     trace.passages = candidates(retrieved)
     relevance = await in_thread(judge, query, retrieved)
+    doubt = doubt_of(question, relevance, retrieved, desk.settings, keeper)
     missing = [part for part in parts if not part.is_answered]
     if missing and len(missing) < len(parts):
         keeper.notes.append(f"Nothing was found about {_quoted(missing)}.")
-    if not any(part.is_answered for part in parts) and doubted(relevance, retrieved, desk.settings) == "missing":
+    if not any(part.is_answered for part in parts) and doubt == "missing":
         refused = refuse(replace(answer, strategy=question.mode), plan, query, retrieved, relevance)
         yield Content(refused.content)
         yield Done(await keeper.keep(refused, query))
         return
-    doubt = "" if any(part.is_answered for part in parts) else doubted(relevance, retrieved, desk.settings)
+    doubt = "" if any(part.is_answered for part in parts) else doubt
     answered = [part for part in parts if part.is_answered] or parts
     plan = replace(plan, strategy=question.mode, k=len(retrieved.hits), drafts=1 if is_report else plan.drafts)
     by_parts = written_parts(answered) if plan.use_llm else quoted_parts(answered, is_report=is_report)
@@ -149,7 +150,7 @@ async def investigated(
     found = Findings(
         *(question, query, answer, plan, budget, retrieved, relevance, TablesRead(), doubt),
         writer=write if is_whole else by_parts,
-        outline=lambda context: _with_notes(context, search) if is_whole else context,
+        outline=lambda context: _with_notes(context, search, budget) if is_whole else context,
     )
     async with aclosing(read_and_write(found, desk, keeper, trace)) as events:
         async for event in events:
@@ -343,21 +344,33 @@ def _joined(search: Search, parts: Sequence[SubQuestion]) -> Retrieved:
     )
 
 
-def _with_notes(context: Context, search: Search) -> Context:
-    """The notes before the end of the fence, each with the numbers of its passages."""
-    lines = []
+def _with_notes(context: Context, search: Search, budget: Budget) -> Context:
+    """The notes before the end of the fence, each with the numbers of its passages; none where nothing was found.
+
+    A part is told once. A tiny model takes "nothing was found" for the answer: it is told what was found alone.
+    """
+    found: dict[str, Note] = {}
     for note in search.notes:
+        before = found.get(_same(note.part.question))
+        if before is None or not before.is_answered:
+            found[_same(note.part.question)] = note
+    if not any(note.is_answered for note in found.values()):
+        return context  # the passages are the nearest there are, and may still answer
+    lines = []
+    for note in found.values():
+        if not note.is_answered:
+            lines += [f"- {escape(note.part.question)}: nothing was found"] if budget.tier != "tiny" else []
+            continue
         numbers = [
             passage.number for passage in context.passages if {chunk.id for chunk in passage.chunks} & set(note.chunks)
         ]
         cited = "".join(f"[{number}]" for number in numbers[:3])
-        found = escape(note.text) if note.is_answered else "nothing was found"
-        lines.append(f"- {escape(note.part.question)}: {found} {cited}".rstrip())
-    before, fence, after = context.text.rpartition(FENCE_CLOSES)
-    if not fence or not lines:
+        lines.append(f"- {escape(note.part.question)}: {escape(note.text)} {cited}".rstrip())
+    before_fence, fence, after = context.text.rpartition(FENCE_CLOSES)
+    if not fence:
         return context
     text = "\n".join([NOTES_HEAD, *lines])
-    return replace(context, text=f"{before}{text}\n\n{fence}{after}")
+    return replace(context, text=f"{before_fence}{text}\n\n{fence}{after}")
 
 
 def _said(note: Note) -> str:

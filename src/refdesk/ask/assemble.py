@@ -78,7 +78,8 @@ def assemble(
         hits, room = hits[:BEST], replace(room, tokens=min(room.tokens, BEST_TOKENS))
     tokens = room.tokens if room.bytes is None else min(room.tokens, room.bytes // CHARACTERS_PER_TOKEN)
     is_survey = plan.strategy == "survey"
-    shows_short = is_survey and plan.use_llm and bool(retrieved.others)
+    # So small a model reads slowly and takes a summary for the passage: of what was chosen it reads the best sentences.
+    shows_short = is_survey and plan.use_llm and not is_tiny and bool(retrieved.others)
     whole = room
     if shows_short:
         room = Room(int((1.0 - SHARE) * tokens), None if room.bytes is None else int((1.0 - SHARE) * room.bytes))
@@ -88,7 +89,7 @@ def assemble(
     passages = _numbered([_passage(run, hit) for hit, run in runs])
     kept = _fit(passages, query, retrieved, settings, plan, room)
     shown = kept
-    if is_tiny and kept and not is_summed and not shows_short:
+    if is_tiny and kept and not is_summed:
         focused: Any = import_module("refdesk.ask.small_models").focused
         shown = focused(kept, query, retrieved)
         own = {passage.number: passage for passage in shown}

@@ -46,7 +46,7 @@ from refdesk.ask.formula_text import (
 )
 from refdesk.ask.formulas import FigurePorts, computed_answer, of_each_owner, over_time
 from refdesk.ask.generate import NOTHING, general, unproved, write
-from refdesk.ask.judge import Doubt, Relevance, begin, candidates, doubted, judge, refuse, say
+from refdesk.ask.judge import Relevance, begin, candidates, judge, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped, no_picture, no_place
 from refdesk.ask.listing import summed_up
 from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, model_plan
@@ -70,8 +70,8 @@ from refdesk.ask.table_answer import (
 )
 from refdesk.ask.table_question import with_named_rows
 from refdesk.ask.understand import understand
-from refdesk.ask.wording import LIKELY, PERCENT, other_language, wanted
-from refdesk.ask.writing import Findings, read_and_write
+from refdesk.ask.wording import LIKELY, PERCENT, wanted
+from refdesk.ask.writing import Findings, doubt_of, read_and_write
 from refdesk.errors import AskError, RefdeskError
 from refdesk.library import LibraryReader
 from refdesk.ports import Cache, Embedder, Models, NoReader, Reader, Reranker
@@ -176,7 +176,7 @@ async def answer_from(
     retrieved = await _with_more(question, query, plan, retrieved, desk, trace)
     tables, retrieved = await _from_tables(query, plan, retrieved, relevance, desk, trace)
     tables = with_parts(of_named_document(tables, query, retrieved), query, retrieved)
-    doubt = _doubted(question, relevance, retrieved, desk.settings, keeper)
+    doubt = doubt_of(question, relevance, retrieved, desk.settings, keeper)
     writer = write if plan.use_llm else quoted
     found = Findings(question, query, answer, plan, budget, retrieved, relevance, tables, doubt, writer)
     is_looked_at = _is_looked_at(question, plan, retrieved)
@@ -254,17 +254,6 @@ def for_lists(desk: AskPorts, query: Query) -> AskPorts:
     if wanted(query) not in ("steps", "several") or desk.models.role("answer") is not None:
         return desk
     return replace(desk, settings=replace(desk.settings, neighbours=max(LIST_REACH, desk.settings.neighbours)))
-
-
-def _doubted(
-    question: Question, relevance: Relevance, retrieved: Retrieved, settings: Settings, keeper: Keeper
-) -> Doubt:
-    """Whether the answer is there; of documents in another language the nearest is always shown, and that is said."""
-    doubt = doubted(relevance, retrieved, settings)
-    foreign = other_language(question.text, {hit.document.language for hit in retrieved.hits})
-    if foreign:
-        keeper.notes.append(foreign)
-    return "near" if doubt and foreign else doubt
 
 
 async def _without_reading(found: Findings, desk: AskPorts, trace: Trace) -> Answer | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from refdesk.answer import Claim, Event, Query
 from refdesk.ask.attest import Attested, Proofs, attest, remove_unsupported
 from refdesk.ask.draft import Draft, WritingTask, gave_up, quoted, written_into
+from refdesk.ask.extract import extract
 from refdesk.ask.figures import agrees
 from refdesk.ask.generate import generate, refuses
 from refdesk.ask.markers import numbered_by_passage
@@ -51,6 +53,7 @@ class Vote:
     note: str
     drafts: int
     kept: int = 0
+    contents: tuple[str, ...] = ()  # of the drafts, where they agree on nothing
 
 
 async def voted(draft: Draft, task: WritingTask, proofs: Proofs) -> AsyncGenerator[Event, None]:
@@ -62,6 +65,12 @@ async def voted(draft: Draft, task: WritingTask, proofs: Proofs) -> AsyncGenerat
     if found is None:
         return
     if found.text == "":
+        if (
+            task.doubt and task.budget.tier == "tiny"
+        ):  # it says in its own words what the sentences say, as with one draft
+            small: Any = import_module("refdesk.ask.small_models")
+            quotes = await in_thread(extract, task.query, draft.context, task.retrieved, task.settings)
+            task = replace(task, doubt=small.doubt_left(task.doubt, task.query, found.contents, quotes, AGREE))
         async for event in quoted(draft, task):
             yield event
     elif found.text is not None:
@@ -119,7 +128,8 @@ def _counted(
     groups = align([checked.claims for checked in attested], proofs.embed)
     kept = [group for group in groups if is_kept(group)]
     if not kept:
-        return Vote("", NOTHING.format(count=count, model=model), count)
+        contents = tuple(written.content for written in drafts)
+        return Vote("", NOTHING.format(count=count, model=model), count, contents=contents)
     own = {place for group in kept for place in group.members.get(0, ())}
     is_whole = len(own) == len(attested[0].claims) and all(0 in group.members for group in kept)
     if has_first and is_whole:

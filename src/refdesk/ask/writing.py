@@ -51,18 +51,21 @@ from refdesk.ask.attest import (
 from refdesk.ask.citations import render
 from refdesk.ask.draft import Draft, WritingTask, drafted, quoted
 from refdesk.ask.extract import extract
-from refdesk.ask.judge import Doubt, Relevance, candidates, conclude
+from refdesk.ask.generate import refuses
+from refdesk.ask.judge import Doubt, Relevance, candidates, conclude, doubted
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper
 from refdesk.ask.markers import MARKER, numbered_by_passage, statements
 from refdesk.ask.model_figures import Tables, cited_tables, cites_tables
 from refdesk.ask.plan import Budget, Fitted, Prices, fit_to_cost, is_paid, named, with_house_rules
 from refdesk.ask.support import kept_verdicts, stricter
 from refdesk.ask.table_answer import TablesRead, likelier_answer
-from refdesk.ask.wording import wanted
+from refdesk.ask.wording import other_language, wanted
 from refdesk.errors import RefdeskError
 from refdesk.library import LibraryReader
+from refdesk.models import model_info
 from refdesk.ports import LLM, Models, Reader, Request
 from refdesk.prompts import RECONCILE, RECONCILE_SYSTEM, VERIFY, VERIFY_SCHEMA, VERIFY_SYSTEM
+from refdesk.settings import Settings
 from refdesk.trace import Trace, in_thread, run
 
 NOT_PROVED = "{model} wrote nothing that the documents support, so this answer is quoted from them."
@@ -86,6 +89,17 @@ class Findings:
     doubt: Doubt
     writer: Callable[[Draft, WritingTask], AsyncGenerator[Event, None]]
     outline: Callable[[Context], Context] = lambda context: context
+
+
+def doubt_of(
+    question: Question, relevance: Relevance, retrieved: Retrieved, settings: Settings, keeper: Keeper
+) -> Doubt:
+    """Whether the answer is there; of documents in another language the nearest is always shown, and that is said."""
+    doubt = doubted(relevance, retrieved, settings)
+    foreign = other_language(question.text, {hit.document.language for hit in retrieved.hits})
+    if foreign:
+        keeper.notes.append(foreign)
+    return "near" if doubt and foreign else doubt
 
 
 async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace: Trace) -> AsyncGenerator[Event, None]:
@@ -196,8 +210,7 @@ async def _checked(
         asked = (query, both.content, both.order, proofs, tables)
         return replace(plan, reconcile=True), await in_thread(attest, *asked), tables, []
     # What it says in words that nothing proves may still be what the reader's sentences say.
-    if task.doubt and small.agree(query.standalone, draft.content, quotes):
-        task = replace(task, doubt="")
+    task = replace(task, doubt=small.doubt_left(task.doubt, query, [draft.content], quotes))
     draft.notes.append(NOT_PROVED.format(model=draft.model))
     events = [event async for event in quoted(draft, task)]
     attested, tables = await _attested(query, draft, proofs, desk.library, trace)
@@ -245,6 +258,7 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 TOKENS_PER_VERDICT = 80  # number, verdict and one short reason, with room to spare
 REWRITTEN_TOKENS = 1200
 MOST_NOTES = 10
+WORD_FOR_WORD = "every sentence stands in the documents word for word"
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +292,24 @@ async def verify(query: Query, claims: Sequence[Claim], context: Context, llm: L
     return Review(proved, usage, tuple(verdicts))
 
 
+async def _reviewed(query: Query, attested: Attested, context: Context, llm: LLM, trace: Trace) -> Review:
+    """`verify`; a tiny model is asked of what a model said in words of its own, not of sentences of the documents."""
+    claims = attested.claims
+    if model_info(llm.name).tier != "tiny":
+        return await verify(query, claims, context, llm, trace)
+    small: Any = import_module("refdesk.ask.small_models")
+    own = small.own_words(attested)
+    verdicts: list[tuple[Verdict, str]] = [("supported", "")] * len(claims)
+    if not own:
+        trace.skip("model", WORD_FOR_WORD)
+        return Review(Verification("verified", (WORD_FOR_WORD,)), Usage(), tuple(verdicts))
+    read = await in_thread(_read_by, llm, context, attested)
+    review = await verify(query, [claims[place] for place in own], read, llm, trace)
+    for place, verdict in zip(own, review.verdicts, strict=False):  # none where it gave none
+        verdicts[place] = verdict
+    return replace(review, verdicts=tuple(verdicts) if review.verdicts else ())
+
+
 def verify_request(query: Query, claims: Sequence[Claim], context: Context) -> Request:
     numbered = [{"claim": number, "text": claim.text} for number, claim in enumerate(claims, 1)]
     message = VERIFY.format(passages=_passages(query, context), claims=orjson.dumps(numbered).decode())
@@ -296,6 +328,15 @@ async def reconcile(
     )
     request = Request(RECONCILE_SYSTEM, (Message("user", message),), REWRITTEN_TOKENS, role="reconciler")
     return await _written(request, llm, trace)
+
+
+def _read_by(model: LLM, context: Context, attested: Attested) -> Context:
+    """All passages; for a model that reads some fifty tokens a second, what the answer was written from and cites."""
+    if model_info(model.name).tier != "tiny":
+        return context
+    small: Any = import_module("refdesk.ask.small_models")
+    read: Context = small.proofs(context, attested.citations)
+    return read
 
 
 def _passages(query: Query, context: Context) -> str:
@@ -381,7 +422,7 @@ async def check(
     review: Review | None = None
     if plan.ask_verifier and (verifier := models.role("verifier")) is not None and attested.claims:
         with trace.stage("verify", claims=len(attested.claims)) as stage:
-            review = await verify(query, attested.claims, context, verifier, trace)
+            review = await _reviewed(query, attested, context, verifier, trace)
             attested = replace(attested, claims=stricter(attested.claims, review.verdicts, verifier.name))
             verification, spent = _together(review.verification, attested.claims), review.usage
             stage.gave(status=verification.status, notes=len(verification.notes))
@@ -405,10 +446,13 @@ async def correct(
     text = numbered_by_passage(remove_unsupported(attested.content, attested.claims), attested.order)
     if plan.ask_reconciler and (reconciler := models.role("reconciler")) is not None:
         with trace.optional("reconcile", notes=len(verification.notes)) as stage:
-            written, cost = await reconcile(query, attested.content, verification, proofs.context, reconciler, trace)
+            read = await in_thread(_read_by, reconciler, proofs.context, attested)
+            written, cost = await reconcile(query, attested.content, verification, read, reconciler, trace)
             spent += cost
-            text = written if written.strip() else text
-            stage.gave(characters=len(text))
+            # It may be wrong too: what both checks have found proved is not given up for "the documents do not say".
+            is_refused = refuses(written) and any(claim.verdict == "supported" for claim in attested.claims)
+            text = written if written.strip() and not is_refused else text
+            stage.gave(characters=len(text), refused=is_refused)
     again = await _read_again(text, query, proofs, tables)
     if any(claim.verdict in CONTRADICTED for claim in again.claims):  # a reconciler may be wrong too
         text = numbered_by_passage(remove_unsupported(again.content, again.claims, CONTRADICTED), again.order)

@@ -424,6 +424,10 @@ def closed(schema: Mapping[str, Any], without: Collection[str] = ()) -> dict[str
 
 
 PACKAGE, EXTRA = "xllamacpp", "pip install 'refdesk[local]'"
+# Of prompts that were read. One question asks for an answer, a check, a choice of chunks …, whose prompts begin in
+# different ways; with the last one alone each pushes the others out, and is read anew from its first word. 30 kB a
+# token for 1.5 billion parameters, 130 kB for 8 billion; whatever does not fit goes, the oldest first.
+CACHE_MIB = 512
 
 
 class GgufLLM(OpenAILLM):
@@ -471,7 +475,7 @@ class GgufFile:
         parameters.n_ctx, parameters.n_parallel = self._window, 1
         parameters.port, parameters.api_keys, parameters.ui = 0, [self._key], False
         parameters.endpoint_slots = False  # it would show prompts to whoever has the key
-        parameters.cache_ram_mib = 0  # of earlier conversations nothing is kept beside the last one
+        parameters.cache_ram_mib = CACHE_MIB
         parameters.verbosity = -1  # its log would stand between the lines of an answer
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = cores
