@@ -414,6 +414,8 @@ def with_parts(found: TablesRead, query: Query, retrieved: Retrieved) -> TablesR
     clause, sort = asking_part(query.fullest), wanted(query)
     if asked_order(clause):  # "the two largest" are not all that a total is made of
         return found
+    if found.best and any(chosen.kind in ("max", "min") for chosen in found.best.plan.selections):
+        return found  # neither is the highest
     asks = meaning(asking_clause(clause)).asks.partition(" ")[0]
     tables = [*found.candidates, *([found.best.candidate] if found.best else ())]
     passages = [hit.chunk.text for hit in (*retrieved.hits, *retrieved.considered)]

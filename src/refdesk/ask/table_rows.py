@@ -22,7 +22,7 @@ from refdesk.ask.figures import Quantity, figures
 from refdesk.ask.plan_choice import FoundTable, TablePlan, place_of, table_of
 from refdesk.ask.sentences import question_words
 from refdesk.ask.support import is_negated
-from refdesk.ask.table_question import WHOLE_STEMS, plain_name
+from refdesk.ask.table_question import WHOLE_STEMS, document_words, plain_name
 from refdesk.ask.table_view import AskedWords, CellPlan, Places, Selection, View, head_text
 from refdesk.ask.wording import YEAR_NUMBER, is_plural
 from refdesk.records import StoredTable
@@ -147,7 +147,7 @@ _FROM = re.compile(
 )
 # What says that the least comes first; of everything else the highest does.
 _RISING = re.compile(
-    r"\b(?:ascending|increasing|rising|(?:low|small|cheap|few|earli|old|short|light)est|least)\b", re.IGNORECASE
+    r"\b(?:ascending|increasing|rising|(?:low|small|cheap|few|earli|old|short|light)est|least|bottom)\b", re.IGNORECASE
 )
 _FALLING = re.compile(r"\b(?:descending|decreasing|falling|\w+est|most)\b", re.IGNORECASE)
 _BEHIND = frozenset(("from", "in", "with"))  # "by price in ascending order"
@@ -196,8 +196,16 @@ def _first_few(text: str) -> Order | None:
         are_several = after is not None and any(map(is_plural, words(after["words"])))
         count = quantity.bare or quantity.value
         if is_plain and are_several and count in range(2, MOST + 1) and _counts_answers(text[: quantity.start]):
+            by = _BY.search(text, end)
+            if by and by.group()[:2].lower() == "by":  # "the top 2 names by hours"
+                things, column = text[end : by.start()].strip(), _column_named(by[1])
+                return Order(f"Which {things} has the {_way(text)} {column}?", int(count))
             return Order(f"{text[: quantity.start].rstrip()} {text[end:].lstrip()}", int(count))
     return None
+
+
+def _way(text: str) -> str:
+    return "lowest" if _RISING.search(text) else "highest"
 
 
 def _counts_answers(before: str) -> bool:
@@ -214,7 +222,7 @@ def _all_in_order(text: str) -> Order | None:
         how = f"has the {match[1]} {column}" if column else f"is the {match[1]}"
     elif (match := _SORTED.search(text)) and (by := _BY.search(text, match.end())):
         things = text[match.end() : by.start()].strip(" ,") or text[: match.start()]
-        how = f"has the {'lowest' if _RISING.search(text) else 'highest'} {_column_named(by[1])}"
+        how = f"has the {_way(text)} {_column_named(by[1])}"
     else:
         return None
     named = things.split()
@@ -327,7 +335,10 @@ def table_parts(
     found: list[tuple[FoundTable, _Named]] = []
     for candidate in candidates:
         table = table_of(candidate.table)
-        if table.views and not table.views[0].is_sheet and (named := _named_rows(table.views[0], asked)):
+        if not table.views or table.views[0].is_sheet or not (named := _named_rows(table.views[0], asked)):
+            continue
+        # A section that is called after the company of the report is not what a question means that names the company.
+        if not document_words(candidate.document, text).issuperset(terms(named.name)):
             found.append((candidate, named))
     if not found:
         return None
