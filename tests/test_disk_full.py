@@ -124,7 +124,7 @@ with Refdesk(sys.argv[1], settings={SETTINGS!r}) as desk:
     except RefdeskError as error:
         print(error.sentence)
     try:
-        desk.parts.settings_store.change({"rag.top_k": 5})
+        desk.parts.settings_store.change({{"rag.top_k": 5}})
     except RefdeskError as error:
         print(error.sentence)
 """

@@ -378,7 +378,7 @@ def _against(
     )
     lines = sheet.lines(passages, vector)
     found = support(claim, lines, sheet.surroundings(passages), language)
-    if language in LEARNED_LANGUAGES:
+    if language in LEARNED_LANGUAGES and not proved:  # what is computed from cells stands in no sentence to be read
         read = evidence(text, [line.text for line in lines])
         found = found.judged(sheet.judge(text, read, sheet.passages[passages[0]].document.title))
     return judge_claim(found)

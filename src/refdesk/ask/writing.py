@@ -121,7 +121,8 @@ async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace:
         turns = await keeper.memory(budget.history)
         asked = (query, plan, retrieved, turns, models, budget, settings, trace, doubt, question.max_context_chars)
         task = WritingTask(*asked)
-        async with aclosing(found.writer(draft, task)) as written:
+        is_cut = found.plan.use_llm and not plan.use_llm  # a model would have cost more than an answer may
+        async with aclosing((quoted if is_cut else found.writer)(draft, task)) as written:
             async for event in written:
                 yield event
         stage.gave(**draft.sizes)
