@@ -7,7 +7,7 @@ DEMO_LIBRARY ?= demo-library
 # A process more than two cores have, four at most: some of them wait. The tests of a file share what is dear to make, and
 # tests/conftest.py has the longest files begin.
 SIDE_BY_SIDE ?= -n $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4))) --dist loadfile --no-loadscope-reorder
-BENCHES := retrieval search postgres cpu pdf adding-time boxes columns tables cell-boxes sheet-figures embedding formats filings survey conflicts remembering uploads http page reliability reliability-s3
+BENCHES := retrieval search postgres cpu local-speed pdf adding-time boxes columns tables cell-boxes sheet-figures embedding formats filings survey conflicts remembering uploads http page reliability reliability-s3
 
 .PHONY: help demo test lint types unit again golden slow eval house size bench $(addprefix bench-,$(BENCHES)) lock clean
 
@@ -57,6 +57,8 @@ bench-postgres: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.postgres
 bench-cpu: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.cpu_speed
+bench-local-speed: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.local_speed
 bench-pdf: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.pdf_speed
 bench-adding-time: $(VENV)/.dev

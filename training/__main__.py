@@ -30,7 +30,7 @@ from tokenizers import Tokenizer
 from training.examples import LABELLED, SHARES, Drawn, Pair, Prepared, find_rivals, group, prepare
 from training.judged import Claims, judgements, plan_figures, planned, prepare_claims, prepare_plans
 from training.learn import Course, learn
-from training.measure import auc, figures, readings, shown
+from training.measure import auc, figures, held_figures, readings, shown
 from training.model import SUPPORTED, Reader
 from training.weights import pack_weights, read_weights
 
@@ -55,6 +55,7 @@ class Learned:
     claims: list[Claims]  # that measure
     plans: list[Row]  # held back
     texts: set[str]  # of the passages of SQuAD
+    held: list[Row]  # written questions that measure
 
 
 def log(text: str) -> None:
@@ -95,7 +96,8 @@ class Run:
         for source in sources:
             find_rivals(source, encoder, self.device)
         log("rivals found")
-        plans = read_packed(self.work / "plan-groups.json.xz")
+        plan_groups = self.work / "plan-groups.json.xz"
+        plans = read_packed(plan_groups) if plan_groups.exists() else []  # the reader needs none
         judged: list[Drawn] = [
             prepare_plans(
                 name, [row for row in plans if row["kind"] in kinds and not row["is_held_back"]], self.tokenizer
@@ -110,6 +112,7 @@ class Run:
             [prepare_claims(name, rows, self.tokenizer) for name, rows in learned["claims"].items()],
             [row for row in plans if row["is_held_back"]],
             {_letters(row["text"]) for row in learned["sources"]["squad"]["passages"]},
+            learned["held_questions"],
         )
         (self.work / "prepared.pickle").write_bytes(pickle.dumps(kept))
 
@@ -134,10 +137,12 @@ class Run:
 
     def measure(self, model: Reader, name: str, depth: int = 20) -> None:
         model = model.to(self.device)
-        plans = self.prepared().plans
-        logits = planned(model, plans, self.tokenizer, self.device)
-        (self.work / f"{name}.plans.json").write_text(json.dumps(logits))
-        table = plan_figures(plans, logits)
+        learned = self.prepared()
+        table = held_figures(model, learned.held, self.tokenizer, self.device)
+        if learned.plans:
+            logits = planned(model, learned.plans, self.tokenizer, self.device)
+            (self.work / f"{name}.plans.json").write_text(json.dumps(logits))
+            table |= plan_figures(learned.plans, logits)
         if (self.work / "found.json.xz").exists():
             found = self.found()
             for kept in found.values():

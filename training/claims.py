@@ -98,7 +98,7 @@ def learned_claims(dice: random.Random) -> dict[str, list[Row]]:
 
 
 def texts_written_about(data: Path) -> dict[str, dict[str, str]]:
-    """By source and key, the texts that claims were written about, with single spaces."""
+    """By source and key, the texts that claims and questions were written about, with single spaces."""
     found: dict[str, dict[str, str]] = {}
 
     def lines(path: str) -> list[Row]:
@@ -112,6 +112,7 @@ def texts_written_about(data: Path) -> dict[str, dict[str, str]]:
         "medquad": [row["passage"] for row in lines("train/medquad.jsonl")],
         "policyqa": [row["context"] for row in lines("train/policyqa.jsonl")],
         "govt": [row["text"] for row in lines("retrieval/mtrag_govt/corpus.jsonl")],
+        "cloud": [row["text"] for row in lines("retrieval/mtrag_cloud/corpus.jsonl")],
     }
     for source, own in texts.items():
         spaced = (" ".join(text.split()) for text in own)
@@ -217,7 +218,7 @@ def asked_claims(source: Row, count: int, dice: random.Random) -> list[Row]:
         if not 0 < len(answer) < 80:
             continue
         if not is_true and row.get("altered") and dice.random() < 0.3:
-            question = row["altered"]
+            question = dice.choice(row["altered"])
         elif not is_true:
             others = [one for one in sorted(answers[passage]) if not set(one.lower().split()) & set(lower.split())]
             alike = [one for one in others if _looks(one) == _looks(answer)]

@@ -24,13 +24,15 @@ OPENING, CLOSING = 101, 102  # [CLS] and [SEP]
 GROUP = 8  # passages a question
 QUESTION, TITLE = 48, 20  # tokens at most
 DEPTH = 50  # of the search that finds what looks right
+LACKING = 2  # of a group at most: questions that the right passage does not answer
 PARTS = 3  # a batch is read in so many parts of like length
 DENSE = 0.8  # weight of meaning against words in that search, as in the product
 
 # How often a source is drawn. Where people marked answers it is most.
 SHARES = {
-    "squad": 0.27, "qamr": 0.2, "cloze": 0.12, "policyqa": 0.06, "covidqa": 0.05, "medquad": 0.05, "hotpot": 0.05,
-    "musique": 0.02, "mtrag_cloud": 0.025, "mtrag_govt": 0.025, "tatqa": 0.05, "wiki_tables": 0.05, "inverse": 0.03,
+    "squad": 0.22, "written": 0.22, "qamr": 0.16, "cloze": 0.1, "policyqa": 0.05, "covidqa": 0.04, "medquad": 0.04,
+    "hotpot": 0.045, "musique": 0.02, "mtrag_cloud": 0.02, "mtrag_govt": 0.02, "tatqa": 0.05, "wiki_tables": 0.05,
+    "inverse": 0.025,
 }  # fmt: skip
 JUDGED = {
     "plans_wiki": 0.09, "plans_tatqa": 0.035, "made": 0.035, "asked_squad": 0.035, "asked_qamr": 0.035,
@@ -55,7 +57,7 @@ class Passage:
 @dataclass
 class Question:
     forms: list[Ids]  # as asked, without the mark, as keywords, mistyped
-    altered: Ids | None
+    altered: list[Ids]  # about the same passage, which does not answer them
     relevant: list[int]
     spans: dict[int, list[tuple[int, int]]]  # passage to (first token, last token)
     rivals: list[int] = field(default_factory=list)  # passages that look right and are not, best first
@@ -131,7 +133,6 @@ def prepare(name: str, source: Row, tokenizer: Tokenizer, seed: int) -> Prepared
         encode(tokenizer, [change(row["text"]) for row in rows])
         for change in (str, lambda text: text.rstrip("? "), keywords, lambda text: mistyped(text, dice))
     ]
-    altered = encode(tokenizer, [row.get("altered", "") for row in rows])
     questions = []
     for number, row in enumerate(rows):
         spans: dict[int, list[tuple[int, int]]] = {}
@@ -144,7 +145,7 @@ def prepare(name: str, source: Row, tokenizer: Tokenizer, seed: int) -> Prepared
         questions.append(
             Question(
                 [as_ids(form[number], QUESTION) for form in forms],
-                as_ids(altered[number], QUESTION) if row.get("altered") else None,
+                [as_ids(one, QUESTION) for one in encode(tokenizer, row.get("altered", []))],
                 row["relevant"],
                 spans,
             )
@@ -287,14 +288,15 @@ def group(source: Prepared, dice: random.Random) -> list[Pair]:
             more = [source.passages[one].ids for one in dice.sample(rivals, min(len(rivals), dice.randint(0, 5)))]
             passage = Passage(passage.title, np.concatenate([passage.ids, *more]), "")
         pairs.append(pair(passage, (), 0 if source.complete else -1))
-    if spans and dice.random() < 0.5:  # the right passage, but it does not say it
-        if question.altered is not None:
-            pairs[-1] = pair(right, (), 0, question.altered, is_ranked=False)
-        elif not is_single and source.complete:
-            first, last = min(a for a, _ in spans), max(b for _, b in spans)
-            rest = max((right.ids[:first], right.ids[last + 1 :]), key=len)
-            if len(rest) > 40:
-                pairs[-1] = pair(Passage(right.title, rest, ""), (), 0, is_ranked=False)
+    # The right passage, but it does not say it.
+    for place, other in enumerate(dice.sample(question.altered, min(len(question.altered), LACKING))):
+        if spans and dice.random() < (0.8 if source.name == "written" else 0.5):
+            pairs[-1 - place] = pair(right, (), 0, other, is_ranked=False)
+    if spans and not question.altered and not is_single and source.complete and dice.random() < 0.5:
+        first, last = min(a for a, _ in spans), max(b for _, b in spans)
+        rest = max((right.ids[:first], right.ids[last + 1 :]), key=len)
+        if len(rest) > 40:
+            pairs[-1] = pair(Passage(right.title, rest, ""), (), 0, is_ranked=False)
     return pairs
 
 

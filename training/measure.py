@@ -101,6 +101,28 @@ def spans_of(
     return [round(float(scores[first]), 3), round(share, 3), offsets[first][0], end, inside]
 
 
+@torch.no_grad()
+def held_figures(model: Reader, held: Sequence[Row], tokenizer: Tokenizer, device: str) -> dict[str, float]:
+    """Written questions that were held back: the answer in its passage, and which of them the passage answers."""
+    asked = [(row, question, answer) for row in held for question, answer in row["asked"]]
+    asked += [(row, question, "") for row in held for question in row["unanswered"]]
+    overlap, there, lacking = [], [], []
+    for row, question, answer in asked:
+        first, second, body = encode(tokenizer, [question, row["title"], row["text"]])
+        asks, title = as_ids(first, QUESTION), as_ids(second, TITLE)
+        ids = as_ids(body, LENGTH - 3 - len(asks) - len(title))
+        part = {key: value.to(device) for key, value in tensors([Pair(asks, title, ids, -1)]).items()}
+        out = read(model, part, device)
+        (there if answer else lacking).append(float(out.judged[0, 1]))
+        if answer:
+            best, last = best_ends(out.start, out.end)
+            begin = len(asks) + 2 + len(title)
+            low = int(best[0, begin : begin + len(ids)].argmax())
+            high = min(int(last[0, begin + low]) - begin, len(ids) - 1)
+            overlap.append(f1(row["text"][body.offsets[low][0] : body.offsets[high][1]], [answer]))
+    return {"written, own passage F1": float(np.mean(overlap)), "written, answered AUC": auc(there, lacking)}
+
+
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 

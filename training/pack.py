@@ -19,10 +19,20 @@ from pathlib import Path
 from typing import Any
 
 from refdesk.text import sentences
-from training.claims import asked_claims, claims, learned_claims, made_claims, things, written_claims
+from training.claims import (
+    HELD,
+    asked_claims,
+    claims,
+    learned_claims,
+    made_claims,
+    texts_written_about,
+    things,
+    written_claims,
+)
 
 ARTICLES = 24  # of squad_dev11, in file order; the others measure
 ROWS = 12  # of a table in one passage
+WRITTEN = Path(__file__).parent / "written_questions.jsonl"
 
 Row = dict[str, Any]
 
@@ -124,6 +134,28 @@ def retrieval(*folders: Path) -> Source:
             ]
             source.ask(row["text"], places, spans)
     return source
+
+
+def written_questions(data: Path) -> tuple[Source, list[Row]]:
+    """Questions written for this purpose: what a text answers, and `altered`, what it only looks as if it answered.
+
+    Apart, those about each twelfth text, which measure.
+    """
+    source, held = Source(), []
+    texts = texts_written_about(data)
+    for number, row in enumerate(lines(WRITTEN)):
+        text, title = row["text"], row["title"]
+        if row["source"] != "own":
+            start, end = row["range"]
+            text = texts[row["source"]][text][start:end]
+        if number % HELD == 0:
+            held.append({"text": text, "title": title, "asked": row["asked"], "unanswered": row["unanswered"]})
+            continue
+        place = source.passage(text, title, f"{row['source']} {number}")
+        for question, answer in row["asked"]:
+            spans = [(place, at.start(), at.end()) for at in re.finditer(re.escape(answer), text)]
+            source.ask(question, [place], spans[:3], altered=row["unanswered"])
+    return source, held
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -255,7 +287,7 @@ def alter(source: Source, dice: random.Random) -> None:
         near = [one for one in others if one in held]
         if others:
             other = dice.choice(near if near and dice.random() < 0.5 else others)
-            row["altered"] = row["text"][:start] + other + row["text"][end:]
+            row["altered"] = [row["text"][:start] + other + row["text"][end:]]
 
 
 def pack(data: Path, seed: int = 7) -> Row:
@@ -279,13 +311,15 @@ def pack(data: Path, seed: int = 7) -> Row:
     alter(sources["qamr"], dice)
     read = [row for name in ("squad", "hotpot", "musique", "mtrag_govt") for row in sources[name].passages]
     dry = dice.sample(sources["medquad"].passages, 1500) + dice.sample(sources["mtrag_cloud"].passages, 1500)
+    sources["written"], held = written_questions(data)
     sources["cloze"] = cloze(read + dry, 40_000, dice)
     sources["inverse"] = inverse(read + dry, 8_000, dice)
     packed = {name: source.packed() for name, source in sources.items()}
-    written, held = written_claims(data, random.Random(seed))
+    written, held_claims = written_claims(data, random.Random(seed))
     return {
         "sources": packed,
-        "claims": claims() | {"written": held},
+        "held_questions": held,
+        "claims": claims() | {"written": held_claims},
         "learned_claims": {
             **learned_claims(dice),
             "written": written,

@@ -129,7 +129,7 @@ def features(query: Query, hits: Sequence[Hit], table: SentenceTable, idf: Mappi
     evidence = COSINE * table.cosine + COVERAGE * table.coverage + PROXIMITY * table.proximity
     evidence = evidence + LEXICAL * lexical[table.chunk]
     best = int(evidence.argmax())
-    starts = np.unique(table.chunk, return_index=True)[1]
+    starts = np.flatnonzero(np.diff(table.chunk, prepend=-1))  # sentences stand by chunk, in order
     ranked = np.sort(np.maximum.reduceat(evidence, starts))[::-1]  # each passage by its best sentence
     others = ranked[1 : 1 + BESIDE]
     place = int(table.chunk[best])

@@ -124,7 +124,7 @@ class VectorIndex:
         return found[:k]
 
     def cosines(self, vector: Matrix, ids: Sequence[int]) -> dict[int, float]:
-        wanted = np.unique(np.asarray(ids, dtype=np.int64))
+        wanted = np.array(sorted(set(ids)), dtype=np.int64)  # np.unique loads masked arrays: 7 ms of the first search
         return {int(i): float(s) for i, s in zip(*self._scores(vector, wanted), strict=True)}
 
     def _graph_search(self, vector: Matrix, k: int, allowed: Ids | None) -> list[Scored]:
