@@ -189,7 +189,7 @@ def unpack_chunk(row: Any, document_id: str) -> Chunk:
 
 def _pack_boxes(boxes: Sequence[Box]) -> list[list[float]]:
     """All of a chunk at once: numpy rounds four times as fast."""
-    packed: list[list[float]] = np.round([(b.x, b.y, b.width, b.height) for b in boxes], 3).tolist()
+    packed: list[list[float]] = np.array([(b.x, b.y, b.width, b.height) for b in boxes]).round(3).tolist()
     return packed
 
 
