@@ -13,6 +13,7 @@ came out.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import lzma
 import pickle
@@ -31,12 +32,12 @@ from training.examples import LABELLED, SHARES, Drawn, Pair, Prepared, find_riva
 from training.judged import Claims, judgements, plan_figures, planned, prepare_claims, prepare_plans
 from training.learn import Course, learn
 from training.measure import auc, figures, held_figures, readings, shown
-from training.model import SUPPORTED, Reader
-from training.weights import pack_weights, read_weights
+from training.model import ANSWERED, SUPPORTED, Reader
+from training.weights import pack_weights, read_shipped, read_weights
 
 SEED = 7
 STAGES = (
-    "pack", "prepare", "teacher", "student", "export", "judge_teacher", "judge", "claims", "export_judge"
+    "pack", "prepare", "teacher", "student", "further", "export", "judge_teacher", "judge", "claims", "export_judge"
 )  # fmt: skip
 TOKENIZER = Path(__file__).parent.parent / "src" / "refdesk" / "assets" / "tokenizer.json"
 SHOWN = ("squad", "qamr", "medquad", "tatqa")
@@ -84,8 +85,9 @@ class Run:
             (self.work / "learn.json.xz").write_bytes(lzma.compress(packed, preset=2))
             if self.given.found:
                 (self.work / "found.json.xz").write_bytes(self.given.found.read_bytes())
-            pack_weights(self.given.minilm, self.work / "student.npz")
-            pack_weights(self.given.mpnet, self.work / "teacher.npz")
+            for given, name in ((self.given.minilm, "student"), (self.given.mpnet, "teacher")):
+                if given:
+                    pack_weights(given, self.work / f"{name}.npz")
 
     def prepare(self) -> None:
         learned = read_packed(self.work / "learn.json.xz")
@@ -186,6 +188,30 @@ class Run:
         """The reader: it learns nothing but reading, which the judgements beside it cost .013 of F1."""
         self.study("teacher", "student", self.prepared().sources, self.given.student_steps)
 
+    def further(self) -> None:
+        """The reader that ships, or the one just learned, learns the written questions and keeps what it knows.
+
+        It teaches itself all other sources, so that it needs no larger reader for this.
+        """
+        learned = self.prepared()
+        begun = self.shipped() if self.given.shipped else self.saved("student.pt")
+        self.measure(begun, "before")
+        course = Course(self.given.further_steps, 96 // self.given.smaller, self.given.further_rate, SEED + 3,
+                        self.given.workers, frozenset(["written"]))  # fmt: skip
+        teacher = copy.deepcopy(begun).to(self.device, torch.bfloat16 if self.device == "cuda" else torch.float32)
+        model = learn(begun.to(self.device), learned.sources, course, self.device, teacher)
+        self.save(model, "student.pt")
+        log("further learned")
+        self.measure(model, "further")
+
+    def shipped(self) -> Reader:
+        model = self.reader("student")
+        kept = model.state_dict()
+        for name, array in read_shipped(self.given.shipped).items():
+            kept[name][: len(array)] = torch.from_numpy(array)  # heads may have grown since
+        model.load_state_dict(kept)
+        return model.eval()
+
     def judge(self) -> None:
         """Plans and claims in a network of their own, which reads as well: that teaches it language."""
         learned = self.prepared()
@@ -242,7 +268,8 @@ class Run:
     def export(self) -> None:
         from training.export import export, smooth
 
-        model = self.saved("student.pt")
+        model, heads = self.saved("student.pt"), ANSWERED + 1  # it judges nothing else
+        model.judge.weight.data, model.judge.bias.data = model.judge.weight[:heads], model.judge.bias[:heads]
         smooth(model, self.shown_pairs())
         export(model, self.work / "reader.int8.onnx")
 
@@ -275,6 +302,9 @@ def main() -> None:
     parser.add_argument("--minilm", type=Path, help="model.safetensors of all-MiniLM-L6-v2")
     parser.add_argument("--mpnet", type=Path, help="model.safetensors of all-mpnet-base-v2")
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--shipped", type=Path, help="a reader's int8 file that `further` begins with")
+    parser.add_argument("--further-steps", type=int, default=2000)
+    parser.add_argument("--further-rate", type=float, default=1e-4)
     parser.add_argument("--tokenizer", type=Path, default=TOKENIZER)
     parser.add_argument("--stages", default=",".join(STAGES))
     parser.add_argument("--teacher-steps", type=int, default=700)

@@ -355,7 +355,15 @@ def use_of(name: str) -> int:
 class Batches(torch.utils.data.Dataset[Any]):
     """Batch `number` is drawn by the seed and its number, of all the sources that are given, by their shares."""
 
-    def __init__(self, sources: Sequence[Prepared | Drawn], groups: int, count: int, seed: int) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Prepared | Drawn],
+        groups: int,
+        count: int,
+        seed: int,
+        untaught: frozenset[str] = frozenset(),
+    ) -> None:
+        self._untaught = untaught
         self._sources = {one.name: one for one in sources}
         shares = SHARES | JUDGED | LABELLED
         if LABELLED.keys() & self._sources.keys():
@@ -379,4 +387,5 @@ class Batches(torch.utils.data.Dataset[Any]):
             "is_ranked": torch.tensor([one.is_ranked for one in pairs]).view(-1, GROUP),
             "mark": torch.tensor([one.mark for one in pairs]).view(-1, GROUP),
             "use": torch.tensor([use_of(name) for name in names]),
+            "is_taught": torch.tensor([name not in self._untaught for name in names]),
         }

@@ -2,7 +2,7 @@
 
 Three losses a batch for reading: the right passage first in its group, the tokens where the answer starts and ends, and
 whether the answer is there at all; one for plans and one for claims beside them. The teacher's own judgements of the
-same pairs are a second target for the small reader.
+same pairs are a second target for the small reader, but for sources that the teacher has not learned.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ class Course:
     rate: float
     seed: int = 7
     workers: int = 12
+    untaught: frozenset[str] = frozenset()  # sources that the teacher knows nothing of: what people marked counts alone
 
 
-def marked_span(found: Read, part: dict[str, Tensor]) -> Tensor:
+def marked_span(found: Read, part: dict[str, Tensor], weight: Tensor) -> Tensor:
     """Cross entropy with the marked places, of the pairs that have some."""
     has = part["start"].sum(1) > 0.5
     if not bool(has.any()):
@@ -50,12 +51,12 @@ def marked_span(found: Read, part: dict[str, Tensor]) -> Tensor:
         -(wanted[has] * torch.log_softmax(logits[has], 1)).sum(1)
         for wanted, logits in ((part["start"], found.start), (part["end"], found.end))
     ]
-    return (losses[0] + losses[1]).sum() / 2
+    return (weight[has] * (losses[0] + losses[1])).sum() / 2
 
 
-def taught_span(found: Read, teacher: Read, is_reading: Tensor) -> Tensor:
+def taught_span(found: Read, teacher: Read, is_taught: Tensor) -> Tensor:
     """Divergence from the teacher's places, as far as the teacher holds the question for answered."""
-    weight = torch.sigmoid(teacher.judged[:, ANSWERED]) * is_reading
+    weight = torch.sigmoid(teacher.judged[:, ANSWERED]) * is_taught
     losses = [
         functional.kl_div(torch.log_softmax(own, 1), torch.log_softmax(other, 1), log_target=True, reduction="none")
         for own, other in ((found.start, teacher.start), (found.end, teacher.end))
@@ -65,23 +66,26 @@ def taught_span(found: Read, teacher: Read, is_reading: Tensor) -> Tensor:
 
 def loss_of(model: Reader, teacher: Reader | None, batch: Row, device: str) -> Tensor:
     use = batch["use"].to(device)
-    is_reading = (use == READING).repeat_interleave(GROUP).float()
+    is_taught = batch["is_taught"].to(device) & (teacher is not None)  # groups
+    taught_reading = ((use == READING) & is_taught).repeat_interleave(GROUP).float()
+    marked = torch.where(is_taught, MARKED, 1.0)
+    marked_pairs = marked.repeat_interleave(GROUP)
     groups = (use == READING).sum().clamp(min=1)
-    judged = torch.zeros(len(is_reading), len(JUDGEMENTS), device=device)
+    judged = torch.zeros(len(use) * GROUP, len(JUDGEMENTS), device=device)
     taught = torch.zeros_like(judged) if teacher else None
     span = torch.zeros((), device=device)
     for part in batch["parts"]:
         part = {name: value.to(device, non_blocking=True) for name, value in part.items()}
         found = read(model, part, device)
         judged = judged.index_copy(0, part["order"], found.judged)
-        span = span + (MARKED if teacher else 1.0) * marked_span(found, part) / groups
+        span = span + marked_span(found, part, marked_pairs[part["order"].to(device)]) / groups
         if teacher and taught is not None:
             with torch.no_grad():
                 other = read(teacher, part, device)
             taught[part["order"]] = other.judged
-            span = span + taught_span(found, other, is_reading[part["order"]]) / groups
+            span = span + taught_span(found, other, taught_reading[part["order"]]) / groups
     marks = {name: batch[name].to(device) for name in ("answered", "is_ranked", "mark")}
-    total = span + _reading_loss(judged, taught, marks, use)
+    total = span + _reading_loss(judged, taught, marks, use, marked)
     for which, loss in ((PLANS, _plan_loss), (CLAIMS, _claim_loss)):
         chosen = use == which
         if bool(chosen.any()):
@@ -91,26 +95,32 @@ def loss_of(model: Reader, teacher: Reader | None, batch: Row, device: str) -> T
     return total
 
 
-def _reading_loss(judged: Tensor, taught: Tensor | None, marks: dict[str, Tensor], use: Tensor) -> Tensor:
-    """The right passage is the first of its group, and whether the answer is there."""
+def _reading_loss(
+    judged: Tensor, taught: Tensor | None, marks: dict[str, Tensor], use: Tensor, weight: Tensor
+) -> Tensor:
+    """The right passage is the first of its group, and whether the answer is there; `weight` is that of the marks."""
     chosen = use == READING
     if not bool(chosen.any()):
         return judged.sum() * 0.0
+    weight = weight[chosen]
     ranked = marks["is_ranked"][chosen]
     order = judged[:, RELEVANT].view(-1, GROUP)[chosen].masked_fill(~ranked, HIDDEN)
-    first = functional.cross_entropy(order, torch.zeros(len(order), dtype=torch.long, device=order.device))
+    right = torch.zeros(len(order), dtype=torch.long, device=order.device)
+    first = functional.cross_entropy(order, right, reduction="none")
     there_logit = judged[:, ANSWERED].view(-1, GROUP)[chosen]
     answered = marks["answered"].view(-1, GROUP)[chosen]
     known = (answered >= 0).float()
     there = functional.binary_cross_entropy_with_logits(there_logit, answered.clamp(min=0), reduction="none")
-    there = (there * known).sum() / known.sum().clamp(min=1)
+    there = (weight[:, None] * there * known).sum() / known.sum().clamp(min=1)
+    own = (weight * first).mean() + THERE * there
     if taught is None:
-        return first + THERE * there
+        return own
+    is_taught = (weight < 1.0).float()
     wanted = torch.log_softmax(taught[:, RELEVANT].view(-1, GROUP)[chosen].masked_fill(~ranked, HIDDEN), 1)
-    order_taught = functional.kl_div(torch.log_softmax(order, 1), wanted, log_target=True, reduction="batchmean")
+    order_taught = functional.kl_div(torch.log_softmax(order, 1), wanted, log_target=True, reduction="none").sum(1)
     wanted_there = torch.sigmoid(taught[:, ANSWERED].view(-1, GROUP)[chosen])
-    there_taught = functional.binary_cross_entropy_with_logits(there_logit, wanted_there)
-    return MARKED * (first + THERE * there) + order_taught + 2 * THERE * there_taught
+    there_taught = functional.binary_cross_entropy_with_logits(there_logit, wanted_there, reduction="none").mean(1)
+    return own + (is_taught * (order_taught + 2 * THERE * there_taught)).mean()
 
 
 def _plan_loss(judged: Tensor, taught: Tensor | None, mark: Tensor) -> Tensor:
@@ -150,7 +160,7 @@ def learn(
 ) -> Reader:
     """The running mean of the weights at the end of the course."""
     torch.manual_seed(course.seed)
-    batches = Batches(sources, course.groups, course.steps, course.seed)
+    batches = Batches(sources, course.groups, course.steps, course.seed, course.untaught)
     loader = DataLoader(
         batches, batch_size=None, num_workers=course.workers, prefetch_factor=4 if course.workers else None
     )
