@@ -266,12 +266,15 @@ class Run:
                 self.measure(model, "judge-claims")
 
     def export(self) -> None:
-        from training.export import export, smooth
+        from training.export import export, follow_words, smooth
 
         model, heads = self.saved("student.pt"), ANSWERED + 1  # it judges nothing else
         model.judge.weight.data, model.judge.bias.data = model.judge.weight[:heads], model.judge.bias[:heads]
         smooth(model, self.shown_pairs())
         export(model, self.work / "reader.int8.onnx")
+        if shipped := self.given.shipped:
+            judge = "judge.int8.onnx"
+            follow_words(shipped.parent / judge, shipped, self.work / "reader.int8.onnx", self.work / judge)
 
     def export_judge(self) -> None:
         """Its word vectors are those of the reader, and are read out of the reader's file."""

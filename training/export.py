@@ -131,3 +131,18 @@ def share_words(model: Path, host: Path, target: Path) -> None:
         graph.graph.output.remove(one)
     target.write_bytes(graph.SerializeToString())
     print(f"{target.name}: {target.stat().st_size / 1e6:.2f} MB beside {host.name}", flush=True)
+
+
+def follow_words(judge: Path, host: Path, new: Path, target: Path) -> None:
+    """The judge beside a reader made anew: the word vectors are the same, but stand elsewhere in the new file."""
+    import onnx
+
+    graph = onnx.load(str(judge), load_external_data=False)
+    (kept,) = (one for one in graph.graph.initializer if one.data_location == onnx.TensorProto.EXTERNAL)
+    named = {one.key: one for one in kept.external_data}
+    place, size = int(named["offset"].value), int(named["length"].value)
+    found = new.read_bytes().find(host.read_bytes()[place : place + size])
+    if found < 0:
+        raise ValueError(f"{new.name} holds other word vectors than {host.name}; make the judge anew")
+    named["offset"].value = str(found)
+    target.write_bytes(graph.SerializeToString())
