@@ -72,6 +72,8 @@ _MONTH_ONLY = re.compile(rf"\b({'|'.join(sorted(_FULL, key=len, reverse=True))})
 
 _QUARTER_MARKS = tuple(f"q{number}" for number in range(1, 5)) + tuple(f"{number}q" for number in range(1, 5))
 _MONTH_MARKS = tuple(name[:3] for name in MONTHS)
+_MONTH_AND_DAY = len("september. 30th, ")
+_FOUR_DIGITS = re.compile(_YEAR)
 
 
 def alike(text: str) -> str:
@@ -110,10 +112,16 @@ def _patterns(text: str) -> Iterator[tuple[Callable[[re.Match[str]], str], re.Pa
         yield _three_months, _THREE_MONTHS
     if "-0" in text or "-1" in text:
         yield _iso_day, _ISO_DAY
-    if ("19" in text or "20" in text) and any(mark in text for mark in _MONTH_MARKS):
+    if ("19" in text or "20" in text) and _has_month_before_year(text):
         yield _month_first, _MONTH_FIRST
         yield _day_first, _DAY_FIRST
         yield _month_only, _MONTH_ONLY
+
+
+def _has_month_before_year(text: str) -> bool:
+    """Looking before the years is quicker than looking for twenty-five names of months everywhere."""
+    befores = (text[max(0, year.start() - _MONTH_AND_DAY) : year.start()] for year in _FOUR_DIGITS.finditer(text))
+    return any(mark in before for before in befores for mark in _MONTH_MARKS)
 
 
 def _fiscal(match: re.Match[str]) -> str:
