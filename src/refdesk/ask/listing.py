@@ -369,9 +369,7 @@ def subject_of(query: Query, retrieved: Retrieved, library: LibraryReader, scope
     likely = {
         document.id: document
         for document in documents
-        if len(documents) == 1
-        or document.id in found
-        or (document.id in worth and shares[document.id] >= NAMED)
+        if len(documents) == 1 or document.id in found or (document.id in worth and shares[document.id] >= NAMED)
     }
     hits = [hit for hit in retrieved.considered if hit.document.id in likely]
     left = asked.difference(*map(called, likely.values()))
