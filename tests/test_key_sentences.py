@@ -39,7 +39,7 @@ def test_the_longest_sections_are_told_and_nothing_is_told_twice() -> None:
         chunk([f"{LINES[n % 4][:-1]} of {name} and {n}." for n in range(count)], id=at, heading_path=(name,))
         for at, (name, count) in enumerate(lengths.items(), 1)
     ]
-    repeated = chunk(["Lamps on the pier burn all night in the winter half of the year."] * 7, id=12, heading_path=("z",))
+    repeated = chunk(["Lamps on the pier burn all night in the winter."] * 7, id=12, heading_path=("z",))
     vectors = {
         own.id: np.eye(len(own.sentences), 384, k=7 * own.id, dtype=np.int8) * 127 for own in [*chunks, repeated]
     }
