@@ -511,8 +511,8 @@ COEFFICIENTS = {
     "opposites": -1.913, "personal": -2.095, "length": -0.157,
 }  # fmt: skip
 WITH_JUDGE = {
-    "intercept": -0.336, "coverage": 0.637, "cosine": 1.86, "names": -0.063, "figures": -0.112, "negation": -0.666,
-    "opposites": -1.824, "personal": -2.247, "length": -0.357, JUDGED: 0.932,
+    "intercept": -0.266, "coverage": 0.655, "cosine": 1.564, "names": -0.055, "figures": -0.107, "negation": -0.603,
+    "opposites": -1.021, "personal": -2.07, "length": -0.32, JUDGED: 0.946,
 }  # fmt: skip
 SUPPORTED, PARTLY = 0.5, 0.3
 _SAME_MATTER, _SAME_MEANING = 0.5, 0.6  # words or cosine from which a clash is about the same thing
