@@ -163,19 +163,19 @@ def large(count: int, rounds: int, *, keep: bool) -> list[Figure]:
     return figures
 
 
-def graphs(count: int, rounds: int) -> list[Figure]:
+def graphs(count: int, rounds: int, *, keep: bool) -> list[Figure]:
     """The same library with the graph of pgvector, then with that of pgvectorscale."""
     import psycopg
 
-    url = server_url("bench_graphs")
+    url = server_url("bench_graphs", keep=keep)
     source = RealSource(real_vectors())
     moved = max(0, count - len(source.real))
     figures = [Figure("vectors that are of real texts, as they are", f"{count - moved:,}; {moved:,} moved")]
-    for extension, kind in (("vector", "HNSW"), ("vectorscale", "DiskANN")):
+    for kind, extension in (("HNSW", "DROP EXTENSION IF EXISTS"), ("DiskANN", "CREATE EXTENSION")):
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(f"CREATE EXTENSION IF NOT EXISTS {extension} CASCADE")  # type: ignore[arg-type]
-            if kind == "DiskANN":  # a library that has lost its graph makes another one, as if it had none
-                connection.execute(f"DROP INDEX {graph_of(connection)[0]}")  # type: ignore[arg-type]
+            connection.execute(f"{extension} vectorscale CASCADE")  # type: ignore[arg-type]
+            for name, _ in graphs_of(connection):  # a library that has lost its graph makes another one
+                connection.execute(f"DROP INDEX {name}")  # type: ignore[arg-type]
         with Refdesk(CACHE / "postgres-graphs", database=url) as desk:
             if not desk.counts()["chunks"]:
                 index = desk.parts.index
@@ -186,21 +186,21 @@ def graphs(count: int, rounds: int) -> list[Figure]:
             desk.parts.compact(force=True)
             took, busy = time.perf_counter() - began, cpu_seconds() - used
             with psycopg.connect(url) as connection:
-                size = graph_of(connection)[1] / 1e6
-            said = f"{took:.0f} s, {busy:.0f} s of a core, {size:.0f} MB"
+                ((_, size),) = graphs_of(connection)
+            said = f"{took:.0f} s, {busy:.0f} s of a core, {size / 1e6:.0f} MB"
             figures.append(Figure(f"{kind}: making the graph, its size", said))
             found = searched(desk, source, count, rounds, is_whole=False)
             figures += [Figure(f"{kind}: {one.what}", one.figure, one.bar, one.met) for one in found]
     return figures
 
 
-def graph_of(connection: Any) -> tuple[str, int]:
-    found = connection.execute(
+def graphs_of(connection: Any) -> list[tuple[str, int]]:
+    """Their names, and their sizes in bytes."""
+    found: list[tuple[str, int]] = connection.execute(
         "SELECT i.oid::regclass::text, pg_relation_size(i.oid) FROM pg_class i JOIN pg_am a ON a.oid = i.relam"
         " WHERE a.amname IN ('hnsw', 'diskann')"
     ).fetchall()
-    ((name, size),) = found
-    return name, size
+    return found
 
 
 def filled(desk: Refdesk, source: RealSource, have: int, count: int) -> list[Figure]:
@@ -317,7 +317,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--graphs", action="store_true", help="the graphs of pgvector and pgvectorscale alone")
     options = parser.parse_args(arguments)
     if options.graphs:
-        figures = graphs(options.count, options.rounds)
+        figures = graphs(options.count, options.rounds, keep=options.keep)
         said = f"Load of the machine while this ran: {os.getloadavg()[1]:.1f} on {os.cpu_count()} cores."
         write("postgres-graphs", "Two graphs over the vectors of a library in PostgreSQL", figures, [said])
         return

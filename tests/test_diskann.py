@@ -38,6 +38,7 @@ def install(url: str) -> None:
 
 
 def graphs(url: str) -> list[tuple[str, str]]:
+    """How each is made, and its name."""
     asked = "SELECT a.amname, i.relname FROM pg_class i JOIN pg_am a ON a.oid = i.relam"
     found = postgres_server.run(f"{asked} WHERE a.amname IN ('hnsw', 'diskann')", url)
     return sorted((kind, name) for kind, name in found)
@@ -83,7 +84,7 @@ def test_it_keeps_its_recall_under_filters(tmp_path: Path, url: str) -> None:
         assert [kind for kind, _ in graphs(url)] == ["diskann"]
         half, few = Scope(metadata=(("row", "1"),)), Scope(collections=("part/3",))
         assert_found(desk, (Scope(), half, few))
-        assert "vectors by DiskANN (pgvectorscale)" in desk.check_database().text
+        assert "graph by DiskANN (pgvectorscale)" in desk.check_database().text
         assert_whole(desk)
 
 
@@ -128,10 +129,10 @@ def test_it_grows_and_is_made_anew_beside_searches(tmp_path: Path, url: str) -> 
 def test_a_library_that_was_there_before_keeps_its_graph_until_it_is_indexed_anew(tmp_path: Path, url: str) -> None:
     with open_desk(tmp_path / "library") as desk:
         of_few(desk)
-        assert "vectors by exact search" in desk.check_database().text
+        assert "no graph yet" in desk.check_database().text
         desk.add_texts([(f"text {n}", words_of(n)) for n in range(150)])
         assert [kind for kind, _ in graphs(url)] == ["hnsw"]
-        assert desk.check_database().text.endswith("vectors by HNSW")
+        assert desk.check_database().text.endswith("graph by HNSW")
         install(url)
         assert "pgvectorscale is installed, run `refdesk reindex`" in desk.check_database().text
         assert_found(desk)
@@ -157,7 +158,7 @@ def test_a_graph_that_went_with_its_extension_is_made_again(tmp_path: Path, url:
         assert_found(desk)  # as a process that does not know yet
     with open_desk(tmp_path / "library") as desk:
         of_few(desk)
-        assert "vectors by exact search" in desk.check_database().text
+        assert "no graph yet" in desk.check_database().text
         assert_found(desk)
         desk.parts.compact()
         assert [kind for kind, _ in graphs(url)] == ["hnsw"]

@@ -53,6 +53,7 @@ from refdesk.index.postgres_tables import (
     text_rows,
     text_scoring,
     texts_table,
+    within,
 )
 from refdesk.ports import Embedder, Scored
 from refdesk.records import LexicalEntry, LibraryState
@@ -251,7 +252,7 @@ class PostgresIndex:
         else:
             conditions, values = [], []
             if allowed is not None:
-                conditions, values = ["%s::int8multirange @> chunk_id"], [_multirange(*_as_ranges(allowed))]
+                conditions, values = [within(self._graph)], [_multirange(*_as_ranges(allowed))]
             if len(self._unpurged):
                 conditions.append("NOT %s::int8multirange @> chunk_id")
                 values.append(_multirange(self._unpurged[:, 0], self._unpurged[:, 1]))
@@ -464,11 +465,11 @@ class PostgresIndex:
     def graph_by(self) -> str:
         """What the graph over the vectors is, in words."""
         if not self._graph:
-            return "vectors by exact search"
+            return "no graph yet"
         if self._graph == "diskann":
-            return "vectors by DiskANN (pgvectorscale)"
+            return "graph by DiskANN (pgvectorscale)"
         could = self._embedder.dimensions <= MOST_DIMENSIONS and self._rows(VECTORSCALE_PRESENT, ())
-        return f"vectors by HNSW{'; pgvectorscale is installed, run `refdesk reindex` to use it' if could else ''}"
+        return f"graph by HNSW{'; pgvectorscale is installed, run `refdesk reindex` to use it' if could else ''}"
 
     @property
     def ranked_by(self) -> str:

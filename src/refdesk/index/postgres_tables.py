@@ -31,6 +31,7 @@ GRAPH_BYTES = 500  # beside the vector of a chunk, while its graph is made
 # the type that it indexes, and the index is over an expression.
 VECTORSCALE_PRESENT = "SELECT extversion FROM pg_extension WHERE extname = 'vectorscale'"
 MOST_DIMENSIONS = 2000  # that it takes
+DISKANN_BYTES = 4000  # for a chunk, while its graph is made; with less, what was made is read again and again
 COMPARED, COMPARED_SHARE = 200, 4  # chunks compared again, and at least so many for each that is wanted
 
 POSTING = np.dtype([("id", "<u4"), ("count", "u1"), ("length", "u1")])  # `length` is a place in LENGTHS
@@ -87,16 +88,25 @@ def nearest_by_distance(table: str, condition: str, most: int) -> str:
     )
 
 
+def within(graph: str) -> str:
+    """The condition that a chunk is allowed. The planner guesses that ranges leave a two-hundredth, of which it would
+    scan every row rather than take a graph of vectorscale, and that what it cannot look into leaves half."""
+    condition = "%s::int8multirange @> chunk_id"
+    return f"coalesce({condition}, false)" if graph == "diskann" else condition
+
+
 def make_graph(connection: Any, number: int, count: int) -> None:
     """A graph over all that is there; whoever searches meanwhile uses the one before."""
     run, table = connection.exec_driver_sql, f"search_{number}_chunks"
     (until,) = run(f"SELECT coalesce(max(chunk_id), 0) FROM {table}").one()
     (dimensions,) = run(f"SELECT dimensions FROM search_indexes WHERE number = {number}").one()
+    is_diskann = dimensions <= MOST_DIMENSIONS and run(VECTORSCALE_PRESENT).first() is not None
     # What does not fit into this memory is inserted row by row, which takes ten times as long.
-    wanted = min(MOST_MEMORY_MB, max(LEAST_MEMORY_MB, count * (2 * dimensions + GRAPH_BYTES) >> 20))
+    needed = count * (DISKANN_BYTES if is_diskann else 2 * dimensions + GRAPH_BYTES)
+    wanted = min(MOST_MEMORY_MB, max(LEAST_MEMORY_MB, needed >> 20))
     (given,) = run("SELECT setting::bigint >> 10 FROM pg_settings WHERE name = 'maintenance_work_mem'").one()
     run(f"SET LOCAL maintenance_work_mem = '{max(given, wanted)}MB'")
-    if dimensions <= MOST_DIMENSIONS and run(VECTORSCALE_PRESENT).first() is not None:
+    if is_diskann:
         kind = f"diskann ((vector::vector({dimensions})) vector_cosine_ops)"
     else:
         kind = f"hnsw (vector halfvec_cosine_ops) WITH (m = {CONNECTIVITY}, ef_construction = {EXPANSION_ADD})"
