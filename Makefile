@@ -55,6 +55,8 @@ bench-search: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.search_speed
 bench-postgres: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.postgres
+bench-postgres-graphs: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.postgres --graphs
 bench-cpu: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.cpu_speed
 bench-local-speed: $(VENV)/.dev

@@ -1,7 +1,8 @@
 """How fast is a library in PostgreSQL, does it find what the local one finds, and what does its graph miss?
 
-python -m benchmarks.postgres [--count 100000] [--rounds 200] [--files 1000] [--keep]
-    a server of its own, or REFDESK_BENCH_DATABASE_URL; --count 1000000 --keep goes on with the library that is there
+python -m benchmarks.postgres [--count 100000] [--rounds 200] [--files 1000] [--keep] [--graphs]
+    a server of its own, or REFDESK_BENCH_DATABASE_URL; --count 1000000 --keep goes on with the library that is there;
+    --graphs compares the graphs of pgvector and of pgvectorscale, which the server that is named must have
 
 Vectors of the large library are those of every passage of the retrieval sets, then of every sentence of them, each
 once; when there are no more, they come again with noise (cosine .93 to the real one on average). Questions are real
@@ -162,6 +163,46 @@ def large(count: int, rounds: int, *, keep: bool) -> list[Figure]:
     return figures
 
 
+def graphs(count: int, rounds: int, *, keep: bool) -> list[Figure]:
+    """The same library with the graph of pgvector, then with that of pgvectorscale."""
+    import psycopg
+
+    url = server_url("bench_graphs", keep=keep)
+    source = RealSource(real_vectors())
+    moved = max(0, count - len(source.real))
+    figures = [Figure("vectors that are of real texts, as they are", f"{count - moved:,}; {moved:,} moved")]
+    for kind, extension in (("HNSW", "DROP EXTENSION IF EXISTS"), ("DiskANN", "CREATE EXTENSION")):
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"{extension} vectorscale CASCADE")  # type: ignore[arg-type]
+            for name, _ in graphs_of(connection):  # a library that has lost its graph makes another one
+                connection.execute(f"DROP INDEX {name}")  # type: ignore[arg-type]
+        with Refdesk(CACHE / "postgres-graphs", database=url) as desk:
+            if not desk.counts()["chunks"]:
+                index = desk.parts.index
+                index.exact_below, usual = count, index.exact_below  # one graph at the end, as the other one is made
+                filled(desk, source, 0, count)
+                index.exact_below = usual
+            began, used = time.perf_counter(), cpu_seconds()
+            desk.parts.compact(force=True)
+            took, busy = time.perf_counter() - began, cpu_seconds() - used
+            with psycopg.connect(url) as connection:
+                ((_, size),) = graphs_of(connection)
+            said = f"{took:.0f} s, {busy:.0f} s of a core, {size / 1e6:.0f} MB"
+            figures.append(Figure(f"{kind}: making the graph, its size", said))
+            found = searched(desk, source, count, rounds, is_whole=False)
+            figures += [Figure(f"{kind}: {one.what}", one.figure, one.bar, one.met) for one in found]
+    return figures
+
+
+def graphs_of(connection: Any) -> list[tuple[str, int]]:
+    """Their names, and their sizes in bytes."""
+    found: list[tuple[str, int]] = connection.execute(
+        "SELECT i.oid::regclass::text, pg_relation_size(i.oid) FROM pg_class i JOIN pg_am a ON a.oid = i.relam"
+        " WHERE a.amname IN ('hnsw', 'diskann')"
+    ).fetchall()
+    return found
+
+
 def filled(desk: Refdesk, source: RealSource, have: int, count: int) -> list[Figure]:
     took = busy = 0.0
     for number in range(have // CHUNKS_PER_DOCUMENT, count // CHUNKS_PER_DOCUMENT, DOCUMENTS_PER_BATCH):
@@ -205,7 +246,8 @@ def quantiles(call: Callable[[int], object], rounds: int) -> tuple[float, float,
     return times[rounds // 10], times[rounds // 2], times[int(0.95 * rounds)]
 
 
-def searched(desk: Refdesk, source: RealSource, count: int, rounds: int) -> list[Figure]:
+def searched(desk: Refdesk, source: RealSource, count: int, rounds: int, *, is_whole: bool = True) -> list[Figure]:
+    """All there is to say of searches; or not `is_whole`: more of what a graph does under filters, nothing of BM25."""
     embedder, index = desk.parts.embedder, desk.parts.index
     step = max(1, len(source.questions) // rounds)
 
@@ -217,6 +259,8 @@ def searched(desk: Refdesk, source: RealSource, count: int, rounds: int) -> list
 
     figures = []
     for turn, method in enumerate(("bm25", "dense", "hybrid")):
+        if method == "bm25" and not is_whole:
+            continue
         call, used = once(method, Scope(), turn), cpu_seconds()
         p10, p50, p95 = quantiles(call, rounds)
         busy = 1000 * (cpu_seconds() - used) / (rounds + WARM_UP)
@@ -232,11 +276,20 @@ def searched(desk: Refdesk, source: RealSource, count: int, rounds: int) -> list
     )
     vectors = [embedder.embed_query(text) for text in source.questions[4::step][:RECALLED]]
     half = Scope(collections=tuple(f"part/{number}" for number in range(10)))
-    for scope, said in ((Scope(), "no filter"), (part, "5 % left"), (half, "half left")):
+    usual = index.scanned_at_most
+    filters = [(Scope(), "no filter", usual), (part, "5 % left", usual), (half, "half left", usual)]
+    filters += [] if is_whole else [(part, "5 % left, by the graph all the same", 0)]
+    for scope, said, scanned in filters:
+        index.scanned_at_most = scanned
         truth = nearest(desk, vectors, scope)
         found = [{i for i, _ in index.dense(vector, K, scope)} for vector in vectors]
         recall = sum(len(one & other) for one, other in zip(truth, found, strict=True)) / K / len(truth)
         figures.append(Figure(f"{count:,} chunks: dense recall@{K}, {said}", f"{recall:.4f}", "≥ .95", recall >= 0.95))
+        if not is_whole:
+            p10, p50, p95 = quantiles(lambda n, scope=scope: index.dense(vectors[n % RECALLED], K, scope), rounds)
+            found_in = f"p10 {p10:.2f}, p50 {p50:.2f}, p95 {p95:.2f} ms"
+            figures.append(Figure(f"{count:,} chunks: nearest {K} vectors alone, {said}", found_in))
+    index.scanned_at_most = usual
     return figures
 
 
@@ -261,7 +314,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--files", type=int, default=1000, help="that two workers add; 0: none")
     parser.add_argument("--keep", action="store_true", help="the large library alone, filled up and kept")
+    parser.add_argument("--graphs", action="store_true", help="the graphs of pgvector and pgvectorscale alone")
     options = parser.parse_args(arguments)
+    if options.graphs:
+        figures = graphs(options.count, options.rounds, keep=options.keep)
+        said = f"Load of the machine while this ran: {os.getloadavg()[1]:.1f} on {os.cpu_count()} cores."
+        write("postgres-graphs", "Two graphs over the vectors of a library in PostgreSQL", figures, [said])
+        return
     figures = [] if options.keep else compared(options.rounds)
     if options.files and not options.keep:
         clock = time.process_time

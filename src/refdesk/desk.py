@@ -439,7 +439,7 @@ class Refdesk(LibraryDesk):
         index.refresh()
         server = describe_server(self._engine)
         searched = "" if self._follower is self._engine else "; searches go to its replica"
-        return Finding("storage", True, f"{server}; {index.ranked_by}{searched}")
+        return Finding("storage", True, f"{server}; {index.ranked_by}; {index.graph_by}{searched}")
 
     def check_embedder(self) -> Finding:
         """Whether it embeds, and is the one that the library was made with."""

@@ -26,20 +26,25 @@ from refdesk.errors import IndexDamaged, LibraryError
 from refdesk.index.lexical import K1, B, inverse_frequency, term_weights
 from refdesk.index.postgres_tables import (
     LENGTHS,
+    MOST_DIMENSIONS,
     MOST_GONE,
     POSTING,
     TEXTSEARCH_PRESENT,
+    VECTORSCALE_PRESENT,
     chunk_rows,
     copy_rows,
     drop_old_graphs,
     drop_tables,
     graph_condition,
+    graph_kind,
     has_texts_table,
     lie_within,
     make_graph,
     make_list,
     make_tables,
     merge_segments,
+    nearest_by_diskann,
+    nearest_by_distance,
     pack_postings,
     posting_row,
     rewrite_postings,
@@ -48,6 +53,7 @@ from refdesk.index.postgres_tables import (
     text_rows,
     text_scoring,
     texts_table,
+    within,
 )
 from refdesk.ports import Embedder, Scored
 from refdesk.records import LexicalEntry, LibraryState
@@ -59,8 +65,13 @@ EXACT_BELOW = 10_000  # chunks; a scan of so many takes as long as the graph
 SCANNED_AT_MOST = 20_000  # chunks that a filter leaves; of more the graph finds them sooner …
 FEW, FEW_AT_MOST = 0.06, 3  # … but not where they are a small share; up to so many times as many are scanned then
 EXPANSION_SEARCH = 320  # candidates in the graph; recall in benchmarks/results/postgres-1000000.md
-# What a session is told when it begins; iterative scans go on until a filter has left enough.
-SESSION = f"-c hnsw.ef_search={EXPANSION_SEARCH} -c hnsw.iterative_scan=relaxed_order -c hnsw.max_scan_tuples=100000"
+DISKANN_SEARCH = 100  # the same in a graph of vectorscale, before it goes on for as many as are compared again
+# What a session is told when it begins; iterative scans go on until a filter has left enough. A graph of vectorscale
+# always does, and must not look at the vectors itself (`postgres_tables`).
+SESSION = (
+    f"-c hnsw.ef_search={EXPANSION_SEARCH} -c hnsw.iterative_scan=relaxed_order -c hnsw.max_scan_tuples=100000"
+    f" -c diskann.query_rescore=0 -c diskann.query_search_list_size={DISKANN_SEARCH}"
+)
 DROPPED_LIMIT, DROPPED_LEAST = 0.2, 500  # share and number of deleted chunks at which postings are written anew
 TAIL_LEAST, TAIL_SHARE = 10_000, 0.025  # vectors scanned beside the graph, and share of a large library
 GROWN_AT_MOST = 0.1  # share of the chunks up to which a graph is let grow row by row
@@ -94,6 +105,7 @@ class PostgresIndex:
         self._corpus: tuple[int, float, int, int] = (0, 0.0, 0, 0)
         self._dropped = self._unpurged = np.zeros((0, 2), np.int64)
         self._server_ranks = False  # BM25 by pg_textsearch
+        self._graph = ""  # how it was made: hnsw or diskann
         self._allowed: OrderedDict[Scope, Ids] = OrderedDict()
         self._frequencies: dict[tuple[str, Scope], int] = {}
         self._postings: OrderedDict[str, NDArray[Any]] = OrderedDict()
@@ -119,15 +131,19 @@ class PostgresIndex:
             dropped, unpurged = _ranges(self._chunks.dropped()), _ranges(self._chunks.dropped(unpurged=True))
             asked = (
                 "SELECT chunks, length, in_graph, graph_until, NOT pg_is_in_recovery() AND"
-                " to_regclass('search_' || number || '_texts') IS NOT NULL FROM search_indexes WHERE number = %s"
+                f" to_regclass('search_' || number || '_texts') IS NOT NULL, {graph_kind('number', 'graph_until')}"
+                " FROM search_indexes WHERE number = %s"
             )
             found = self._rows(asked, (state.lexical,))
             if not found and state.folded > 0:
                 raise IndexDamaged(f"the search tables {state.lexical} are missing")
-            count, length, in_graph, until, ranks = found[0] if found else (0, 0, 0, 0, False)
+            count, length, in_graph, until, ranks, graph = found[0] if found else (0, 0, 0, 0, False, None)
+            if until and graph is None:
+                in_graph = 0  # it went with its extension: what is there is scanned, and another one made soon
             if abs(count - self._counted) > RECOUNTED * self._counted or self._chunks.spoken() != set(self.languages):
                 self.languages, self._counted = self._chunks.languages(), count
             self._corpus = (count, length / max(1, count), in_graph, until)
+            self._graph = (graph or "hnsw") if in_graph else ""
             self._server_ranks = ranks  # a replica does not have what the extension keeps in memory
             self._dropped, self._unpurged = dropped, unpurged
             self._allowed, self._frequencies = OrderedDict(), {}
@@ -236,18 +252,17 @@ class PostgresIndex:
         else:
             conditions, values = [], []
             if allowed is not None:
-                conditions, values = ["%s::int8multirange @> chunk_id"], [_multirange(*_as_ranges(allowed))]
+                conditions, values = [within(self._graph)], [_multirange(*_as_ranges(allowed))]
             if len(self._unpurged):
                 conditions.append("NOT %s::int8multirange @> chunk_id")
                 values.append(_multirange(self._unpurged[:, 0], self._unpurged[:, 1]))
             # What came since the graph was made is scanned beside it, as in `VectorIndex`.
             parts = (graph_condition(until), tail_condition(until)) if in_graph else ("true",)
-            nearest = " UNION ALL ".join(
-                f"(SELECT chunk_id, vector <=> %s::halfvec AS distance FROM {table}"
-                f" WHERE {' AND '.join((part, *conditions))} ORDER BY vector <=> %s::halfvec LIMIT {int(k)})"
-                for part in parts
-            )
-            # The limit stands in the text: a plan for any limit would not take the graph.
+            wanted = [" AND ".join((part, *conditions)) for part in parts]
+            statements = [nearest_by_distance(table, condition, k) for condition in wanted]
+            if self._graph == "diskann":
+                statements[0] = nearest_by_diskann(table, wanted[0], self._embedder.dimensions, k)
+            nearest = " UNION ALL ".join(statements)
             rows = self._search(nearest, (asked, *values, asked) * len(parts))
         return sorted(((i, 1.0 - distance) for i, distance in rows), key=lambda pair: (-pair[1], pair[0]))[:k]
 
@@ -445,6 +460,16 @@ class PostgresIndex:
             ranked = self._search(f"SELECT chunk_id FROM {self._table('texts')}", ())
             ids = ids.intersection(i for (i,) in ranked)
         return IndexContent(ids, len(rows), terms[0][0] == VERSION)
+
+    @property
+    def graph_by(self) -> str:
+        """What the graph over the vectors is, in words."""
+        if not self._graph:
+            return "no graph yet"
+        if self._graph == "diskann":
+            return "graph by DiskANN (pgvectorscale)"
+        could = self._embedder.dimensions <= MOST_DIMENSIONS and self._rows(VECTORSCALE_PRESENT, ())
+        return f"graph by HNSW{'; pgvectorscale is installed, run `refdesk reindex` to use it' if could else ''}"
 
     @property
     def ranked_by(self) -> str:

@@ -1,4 +1,4 @@
-"""The tables of the PostgreSQL index: vectors, packed postings, merging of segments, the HNSW graph, pg_textsearch.
+"""The tables of the PostgreSQL index: vectors, packed postings, merging of segments, the graph, pg_textsearch.
 
 Statements in here run within a transaction of the library's one writer.
 """
@@ -25,6 +25,14 @@ MERGED_AT = 8  # segments of a size
 LEAST_MEMORY_MB, MOST_MEMORY_MB = 64, 2048  # of the server while it makes a graph, where it allows itself no more
 DROP_PATIENCE_S = 1.0  # for the lock that takes an old graph away
 GRAPH_BYTES = 500  # beside the vector of a chunk, while its graph is made
+
+# A graph of vectorscale, where a database has that extension, holds two bits for each number of a vector. What it
+# finds is compared again with the vectors themselves, which the extension cannot do itself: it looks for a column of
+# the type that it indexes, and the index is over an expression.
+VECTORSCALE_PRESENT = "SELECT extversion FROM pg_extension WHERE extname = 'vectorscale'"
+MOST_DIMENSIONS = 2000  # that it takes
+DISKANN_BYTES = 4000  # for a chunk, while its graph is made; with less, what was made is read again and again
+COMPARED, COMPARED_SHARE = 200, 4  # chunks compared again, and at least so many for each that is wanted
 
 POSTING = np.dtype([("id", "<u4"), ("count", "u1"), ("length", "u1")])  # `length` is a place in LENGTHS
 # Lengths as one byte keeps them: as tantivy does, so that scores are the same.
@@ -54,19 +62,55 @@ def tail_condition(until: int) -> str:
     return f"NOT in_graph AND chunk_id > {until}" if until else "NOT in_graph"
 
 
+def graph_kind(number: str, until: str) -> str:
+    """An expression for how a graph was made, as the catalogue of the server says it: all processes see the same."""
+    return (
+        "(SELECT m.amname FROM pg_class c JOIN pg_am m ON m.oid = c.relam"
+        f" WHERE c.oid = to_regclass('search_' || {number} || '_chunks_graph_' || {until}))"
+    )
+
+
+def nearest_by_diskann(table: str, condition: str, dimensions: int, most: int) -> str:
+    """The nearest chunks as `nearest_by_distance` gives them, among more that the graph finds; the same values."""
+    # The limits stand in the text: a plan for any limit would not take the graph.
+    return (
+        f"(SELECT chunk_id, distance FROM (SELECT chunk_id, vector <=> %s::halfvec AS distance FROM {table}"
+        f" WHERE {condition} ORDER BY vector::vector({dimensions}) <=> %s::vector"
+        f" LIMIT {max(COMPARED, COMPARED_SHARE * int(most))}) AS found ORDER BY distance LIMIT {int(most)})"
+    )
+
+
+def nearest_by_distance(table: str, condition: str, most: int) -> str:
+    """By the graph of pgvector, or by a scan; its values are the vector, those of the condition, the vector."""
+    return (
+        f"(SELECT chunk_id, vector <=> %s::halfvec AS distance FROM {table}"
+        f" WHERE {condition} ORDER BY vector <=> %s::halfvec LIMIT {int(most)})"
+    )
+
+
+def within(graph: str) -> str:
+    """The condition that a chunk is allowed. The planner guesses that ranges leave a two-hundredth, of which it would
+    scan every row rather than take a graph of vectorscale, and that what it cannot look into leaves half."""
+    condition = "%s::int8multirange @> chunk_id"
+    return f"coalesce({condition}, false)" if graph == "diskann" else condition
+
+
 def make_graph(connection: Any, number: int, count: int) -> None:
     """A graph over all that is there; whoever searches meanwhile uses the one before."""
     run, table = connection.exec_driver_sql, f"search_{number}_chunks"
     (until,) = run(f"SELECT coalesce(max(chunk_id), 0) FROM {table}").one()
     (dimensions,) = run(f"SELECT dimensions FROM search_indexes WHERE number = {number}").one()
+    is_diskann = dimensions <= MOST_DIMENSIONS and run(VECTORSCALE_PRESENT).first() is not None
     # What does not fit into this memory is inserted row by row, which takes ten times as long.
-    wanted = min(MOST_MEMORY_MB, max(LEAST_MEMORY_MB, count * (2 * dimensions + GRAPH_BYTES) >> 20))
+    needed = count * (DISKANN_BYTES if is_diskann else 2 * dimensions + GRAPH_BYTES)
+    wanted = min(MOST_MEMORY_MB, max(LEAST_MEMORY_MB, needed >> 20))
     (given,) = run("SELECT setting::bigint >> 10 FROM pg_settings WHERE name = 'maintenance_work_mem'").one()
     run(f"SET LOCAL maintenance_work_mem = '{max(given, wanted)}MB'")
-    run(
-        f"CREATE INDEX {_graph_name(number, until)} ON {table} USING hnsw (vector halfvec_cosine_ops)"
-        f" WITH (m = {CONNECTIVITY}, ef_construction = {EXPANSION_ADD}) WHERE {graph_condition(until)}"
-    )
+    if is_diskann:
+        kind = f"diskann ((vector::vector({dimensions})) vector_cosine_ops)"
+    else:
+        kind = f"hnsw (vector halfvec_cosine_ops) WITH (m = {CONNECTIVITY}, ef_construction = {EXPANSION_ADD})"
+    run(f"CREATE INDEX {_graph_name(number, until)} ON {table} USING {kind} WHERE {graph_condition(until)}")
     run(f"UPDATE search_indexes SET in_graph = chunks, graph_until = {until} WHERE number = {number}")
 
 
@@ -77,7 +121,7 @@ def drop_old_graphs(connection: Any, number: int) -> None:
     found = run(
         f"SELECT i.relname, s.graph_until FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid"
         f" JOIN pg_am a ON a.oid = i.relam JOIN search_indexes s ON s.number = {number}"
-        f" WHERE x.indrelid = to_regclass('search_{number}_chunks') AND a.amname = 'hnsw'"
+        f" WHERE x.indrelid = to_regclass('search_{number}_chunks') AND a.amname IN ('hnsw', 'diskann')"
     ).all()
     old = [name for name, until in found if until and name != _graph_name(number, until)]
     if old:
