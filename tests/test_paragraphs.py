@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from refdesk import Answer, Refdesk
+from refdesk.ask.wording import intent_of, wants
 
 FAULTS = """# Hand winch HW-3
 
@@ -20,6 +21,10 @@ FAULTS = """# Hand winch HW-3
 **Noise when winding.** Sand has come into the gear. Rinse it with fresh water.
 
 **The crank does not turn.** The brake is on. Pull the red lever by a hand's width.
+
+## Care
+
+The drum is greased in spring and in autumn. The rope must be checked once a month.
 """
 ANSWERS = """# Questions about the mooring app
 
@@ -156,3 +161,18 @@ def test_words_alone_make_no_answer_sure(desk: Refdesk) -> None:
 
 def test_a_heading_between_lists_is_not_quoted(desk: Refdesk) -> None:
     assert {"New", "Mended"}.isdisjoint(told(ask(desk, "what's new in version 4.2 of the mooring app")))
+
+
+def test_how_often_asks_for_one_thing(desk: Refdesk) -> None:
+    answer = ask(desk, "how often do I have to check the rope of the winch")
+    assert told(answer)[0] == "The rope must be checked once a month."
+    assert "once a month" in answer.short
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["cost of the annual policy", "weight of the dishwasher", "address of the landlord", "name of the clerk"],
+)
+def test_what_is_typed_into_a_search_box_asks_for_one_thing(question: str) -> None:
+    """Not for a summary of the document, nor for a list."""
+    assert (intent_of(question), wants(question)) == ("factual", "one")

@@ -110,22 +110,19 @@ def extract(
         if found is not None:
             return _listed(found, query.question)
     documents = {passage.document.id: passage.document for passage in context.passages}
-    asks_for_case = asked == "one" and _may_ask_how(query)
-    if most is None and not is_asked and (asks_for_case or _is_labelled(query, ranked[0])):
+    is_labelled = _is_labelled(query, ranked[0])
+    if most is None and not is_asked and (is_labelled or _may_ask_how(query)):
         # What is to be done is told around the sentence that names the case: "Buoy adrift: …"
         told = _paragraph(ranked, settings.max_sentences)
-        return [replace(quote, most=COMPARED) for quote in _sentences(told)]
+        surest = 1.0 if len(told) == 1 else UNLISTED if asked == "steps" and not is_labelled else COMPARED
+        return [replace(quote, most=surest) for quote in _sentences(told)]
     chosen = _chosen(query, ranked, settings, documents)[:most]
-    if asked == "steps":
-        # What is done first comes first; but some may be about something else that is done with the same thing.
-        most_sure = UNLISTED if len(chosen) > 1 else 1.0
-        return [replace(quote, most=most_sure) for quote in _sentences(_document_order(chosen))]
     quotes = _lines(chosen) if query.intent == "list" else _sentences(chosen)
     short = short_answer(query, quotes) if asked == "several" else ""
     if asked == "several" and not names_several(short) and not (short and len(quotes) == 1):  # no sentence names them
         quotes = [replace(quote, most=UNLISTED) for quote in quotes]
-    if query.intent == "summary":
-        quotes = [replace(quote, most=SUMMED_UP) for quote in quotes]
+    if query.intent == "summary":  # of no document: no reader has seen whether these sum it up
+        quotes = [replace(quote, most=UNLISTED) for quote in quotes]
     if query.intent == "comparison":  # a sentence beside another is seldom the whole of it
         quotes = [replace(quote, most=min(quote.most, COMPARED)) for quote in quotes]
     return [
@@ -213,8 +210,11 @@ def _with_number(query: Query, text: str, span: FoundSpan) -> str:
 
 
 def _may_ask_how(query: Query) -> bool:
-    """`What should the crew do when …?` is answered by what is done, seldom by a name or one sentence."""
-    return wanted(query) == "steps" or chances(query.fullest)["steps"] >= SEVERAL
+    """`What should the crew do when …?` is answered by what is done, seldom by a name or one sentence; "How often do I
+    test it?" is.
+    """
+    asks_for_measure = meaning(query.fullest).asks.startswith("how ")
+    return not asks_for_measure and (wanted(query) == "steps" or chances(query.fullest)["steps"] >= SEVERAL)
 
 
 def _standing(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
@@ -322,8 +322,8 @@ def _comparison(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSe
                 -(sentence.score + SIDE * _share(side, sentence) + NEAR * (sentence.chunk.document_id in beside))
             )
         )
-        # What are sides of a comparison only in form ("the difference between what A and B earn") no sentence names.
         fresh = (sentence for sentence in fitting if sentence not in chosen)
+        # What are sides of a comparison only in form ("the difference between what A and B earn") no sentence names.
         chosen += _distinct(fresh, 1 if is_named else 2, already=chosen)
     return chosen or list(ranked[:1])
 
@@ -363,11 +363,9 @@ def _summary(ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
         if known is None or _place(scored) < _place(known):
             leads[section] = scored
     chosen = _distinct(leads.values(), SUMMARY_SENTENCES)
-    if len(chosen) < SUMMARY_SENTENCES:  # few sections: their best sentences beside the leads
-        chosen += _distinct(
-            (sentence for sentence in ranked if sentence not in chosen), min(5, SUMMARY_SENTENCES) - len(chosen), chosen
-        )
-    return _document_order(chosen)
+    # Few sections: their best sentences beside the leads.
+    rest = (sentence for sentence in ranked if sentence not in chosen)
+    return _document_order([*chosen, *_distinct(rest, SUMMARY_SENTENCES - len(chosen), chosen)])
 
 
 def _analysis(ranked: Sequence[ScoredSentence], settings: Settings) -> list[ScoredSentence]:
