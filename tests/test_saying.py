@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from refdesk import Answer, Refdesk
-from refdesk.ask.extract import yes_or_no
 from refdesk.ask.listing import listings
 from refdesk.ask.wording import is_missing, language_of, other_language, said, wants
+from refdesk.ask.yes_or_no import yes_or_no
 from refdesk.types import Chunk, Sentence
 from saying_samples import BATTERY, CHECKS, PAPERS, write_samples
 from test_quotes import check

@@ -26,10 +26,8 @@ from refdesk.ask.sentences import (
     score_sentences,
     sentence_text,
 )
-from refdesk.ask.support import is_negated
 from refdesk.ask.wording import (
     CELLS,
-    MEANT,
     NUMBER,
     SEVERAL,
     asks_yes_or_no,
@@ -40,13 +38,15 @@ from refdesk.ask.wording import (
     said,
     table_header,
     wanted,
+    wants,
 )
+from refdesk.ask.yes_or_no import yes_or_no
 from refdesk.document_names import is_called_after
 from refdesk.key_sentences import ENDS
 from refdesk.periods import period_of
 from refdesk.settings import Settings
-from refdesk.text import query_terms, terms, words
-from refdesk.types import Document, FoundSpan
+from refdesk.text import query_terms
+from refdesk.types import Chunk, Document, FoundSpan
 
 # Chance from which a span is shown as the thing itself; of those shown .71 share most of their words with the answer on
 # squadshift_reddit, .71 on squad2_disfl.
@@ -54,11 +54,13 @@ LIKELY_SHORT = 0.3
 # Log-odds below the first sentence. On squad2_disfl 1.35 sentences an answer, .90 with the answer in one of them; at 2
 # it is 1.24 and .89, at 5 1.76 and .92.
 NEAR = 3.0
+# Chance of those chosen from which no further one is added. 1.29 -> 1.22 sentences an answer on squad2_disfl, 1.36 ->
+# 1.29 on squad_dev11, 1.56 -> 1.50 on squadshift_reddit, with the answer in one as often; at .7 .006 fewer hold it.
+ENOUGH = 0.8
 FURTHER = 10.0  # for the differing value of another document, which nobody may have read
 LIST_ITEMS = 12  # that are shown
 ANALYSIS_SENTENCES = 3
 SUMMARY_SENTENCES = 6
-UNNAMED_SENTENCES = 2  # for each side, where one is not named
 SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a comparison
 DEFINES, DEFINING = 0.95, 3  # chance that it is asked what something is, and words that tell it
 COMPARED = 0.87  # how sure it may be that sentences compare two things
@@ -108,18 +110,18 @@ def extract(
         if found is not None:
             return _listed(found, query.question)
     documents = {passage.document.id: passage.document for passage in context.passages}
-    chosen = _chosen(query, ranked, settings, documents)[:most]
-    if asked == "steps":
-        # What is done first comes first; but some may be about something else that is done with the same thing.
-        most_sure = UNLISTED if len(chosen) > 1 else 1.0
-        return [replace(quote, most=most_sure) for quote in _sentences(_document_order(chosen))]
-    if asked == "one" and not is_asked and most is None and _may_ask_how(query):
+    is_labelled = _is_labelled(query, ranked[0])
+    if most is None and not is_asked and (is_labelled or _may_ask_how(query)):
         # What is to be done is told around the sentence that names the case: "Buoy adrift: …"
-        told = _paragraph(ranked[0], settings.max_sentences)
-        return [replace(quote, most=COMPARED) for quote in _sentences(told)]
+        told = _paragraph(ranked, settings.max_sentences)
+        surest = 1.0 if len(told) == 1 else UNLISTED if asked == "steps" and not is_labelled else COMPARED
+        return [replace(quote, most=surest) for quote in _sentences(told)]
+    chosen = _chosen(query, ranked, settings, documents)[:most]
     quotes = _lines(chosen) if query.intent == "list" else _sentences(chosen)
     short = short_answer(query, quotes) if asked == "several" else ""
     if asked == "several" and not names_several(short) and not (short and len(quotes) == 1):  # no sentence names them
+        quotes = [replace(quote, most=UNLISTED) for quote in quotes]
+    if query.intent == "summary":  # of no document: no reader has seen whether these sum it up
         quotes = [replace(quote, most=UNLISTED) for quote in quotes]
     if query.intent == "comparison":  # a sentence beside another is seldom the whole of it
         quotes = [replace(quote, most=min(quote.most, COMPARED)) for quote in quotes]
@@ -156,13 +158,18 @@ def below_heading(scored: list[ScoredSentence]) -> list[ScoredSentence]:
     if not scored or not heads_text(scored[0].chunk, scored[0].sentence):
         return scored
     heading, chunk = scored[0], scored[0].chunk
-    places = range(heading.sentence + 1, len(chunk.sentences))
-    stop = next((place for place in places if heads_text(chunk, place)), len(chunk.sentences))
-    below = [other for other in scored if other.chunk.id == chunk.id and heading.sentence < other.sentence < stop]
+    places = _below(chunk, heading.sentence)
+    below = [other for other in scored if other.chunk.id == chunk.id and other.sentence in places]
     others = [other for other in scored if other not in below]
     rivals = sum(math.exp(other.score - heading.score) for other in others if other is not heading and can_stand(other))
     below.sort(key=lambda other: other.sentence)
     return [*(replace(other, score=heading.score, share=1.0 / (1.0 + rivals)) for other in below), *others]
+
+
+def _below(chunk: Chunk, heading: int) -> range:
+    """The sentences under a heading within a chunk, up to the next one."""
+    places = range(heading + 1, len(chunk.sentences))
+    return range(heading + 1, next((place for place in places if heads_text(chunk, place)), len(chunk.sentences)))
 
 
 def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
@@ -203,8 +210,11 @@ def _with_number(query: Query, text: str, span: FoundSpan) -> str:
 
 
 def _may_ask_how(query: Query) -> bool:
-    """`What should the crew do when …?` is answered by what is done, seldom by a name or one sentence."""
-    return wanted(query) == "steps" or chances(query.fullest)["steps"] >= SEVERAL
+    """`What should the crew do when …?` is answered by what is done, seldom by a name or one sentence; "How often do I
+    test it?" is.
+    """
+    asks_for_measure = meaning(query.fullest).asks.startswith("how ")
+    return not asks_for_measure and (wanted(query) == "steps" or chances(query.fullest)["steps"] >= SEVERAL)
 
 
 def _standing(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
@@ -225,7 +235,7 @@ def _chosen(
         case "comparison" if len(query.parts) > 1:
             return _in_context(_comparison(query, ranked), 2 * len(query.parts))
         case "summary":
-            return _summary(ranked)
+            return _summary(_of_near_documents(ranked))
         case "analytical":
             return _in_context(_analysis(ranked, settings), ANALYSIS_SENTENCES)
     return _in_context(_factual(query, ranked, settings, documents), settings.max_sentences)
@@ -239,8 +249,8 @@ def _factual(
 ) -> list[ScoredSentence]:
     """The sentence that answers best. A further one only where it adds something:
 
-    it stands in the same document and answers almost as well, so that either may be meant; or another document gives
-    another value of the same thing. A row of a table is joined only by what holds the same words of the question.
+    it stands in the same document and answers almost as well, and those before it are not sure; or another document
+    gives another value of the same thing. A row of a table is joined only by what holds the same words of the question.
     """
     first, *others = ranked
     held = frozenset(query.terms) & read(first.text).terms
@@ -252,6 +262,7 @@ def _factual(
         if first.chunk.kind == "table" and not held <= read(sentence.text).terms:
             continue
         is_near = sentence.chunk.document_id == first.chunk.document_id and sentence.score > first.score - NEAR
+        is_near &= query.intent == "list" or not _are_sure(chosen)
         if not _ends(sentence) or not (is_near or _may_differ(query, first, sentence)):
             continue
         is_new = not any(_repeats(sentence, other) for other in chosen)
@@ -260,6 +271,11 @@ def _factual(
         if is_new and (is_near or _differs(query, side, sentence, documents)):
             chosen.append(sentence)
     return chosen
+
+
+def _are_sure(chosen: Sequence[ScoredSentence]) -> bool:
+    """Is one of them surely the answer? What begins with a pronoun does not say of whom."""
+    return sum(other.share for other in chosen if not read(other.text).begins_with_pronoun) >= ENOUGH
 
 
 def _ends(sentence: ScoredSentence) -> bool:
@@ -298,7 +314,7 @@ def _comparison(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSe
     is_named = all(any(side <= _around(sentence) for sentence in ranked) for side in own)
     for side in own:
         naming = [sentence for sentence in ranked if side <= _around(sentence)]
-        near = (sentence for sentence in ranked if sentence.score > ranked[0].score - NEAR or not is_named)
+        near = (sentence for sentence in ranked if sentence.score > ranked[0].score - NEAR)
         fitting = naming or [sentence for sentence in near if _share(side, sentence) > 0]
         beside = {sentence.chunk.document_id for sentence in chosen if is_named}  # one document compares them best
         fitting.sort(
@@ -306,10 +322,16 @@ def _comparison(query: Query, ranked: Sequence[ScoredSentence]) -> list[ScoredSe
                 -(sentence.score + SIDE * _share(side, sentence) + NEAR * (sentence.chunk.document_id in beside))
             )
         )
+        fresh = (sentence for sentence in fitting if sentence not in chosen)
         # What are sides of a comparison only in form ("the difference between what A and B earn") no sentence names.
-        most = 1 if is_named else UNNAMED_SENTENCES
-        chosen += _distinct((sentence for sentence in fitting if sentence not in chosen), most, already=chosen)
+        chosen += _distinct(fresh, 1 if is_named else 2, already=chosen)
     return chosen or list(ranked[:1])
+
+
+def _of_near_documents(ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
+    """Without documents that say nothing nearly as fitting as the best sentence: they tell of something else."""
+    near = {sentence.chunk.document_id for sentence in ranked if sentence.score > ranked[0].score - NEAR}
+    return [sentence for sentence in ranked if sentence.chunk.document_id in near]
 
 
 def _around(sentence: ScoredSentence) -> frozenset[str]:
@@ -341,11 +363,9 @@ def _summary(ranked: Sequence[ScoredSentence]) -> list[ScoredSentence]:
         if known is None or _place(scored) < _place(known):
             leads[section] = scored
     chosen = _distinct(leads.values(), SUMMARY_SENTENCES)
-    if len(chosen) < SUMMARY_SENTENCES:  # few sections: their best sentences beside the leads
-        chosen += _distinct(
-            (sentence for sentence in ranked if sentence not in chosen), min(5, SUMMARY_SENTENCES) - len(chosen), chosen
-        )
-    return _document_order(chosen)
+    # Few sections: their best sentences beside the leads.
+    rest = (sentence for sentence in ranked if sentence not in chosen)
+    return _document_order([*chosen, *_distinct(rest, SUMMARY_SENTENCES - len(chosen), chosen)])
 
 
 def _analysis(ranked: Sequence[ScoredSentence], settings: Settings) -> list[ScoredSentence]:
@@ -408,31 +428,50 @@ def _in_context(chosen: Sequence[ScoredSentence], most: int) -> list[ScoredSente
     return placed or list(chosen[:1])
 
 
-def _paragraph(sentence: ScoredSentence, most: int) -> list[ScoredSentence]:
-    """The paragraph that it stands in; of a long one `most` sentences from it on."""
-    if sentence.chunk.kind == "table":
-        return [sentence]
+def _paragraph(ranked: Sequence[ScoredSentence], most: int) -> list[ScoredSentence]:
+    """The paragraph that the best one stands in; of a long one `most` sentences from it on."""
+    best = ranked[0]
+    if best.chunk.kind == "table":
+        return [best]
+    scored = {one.sentence: one for one in ranked if one.chunk.id == best.chunk.id}
+    whole = [scored.get(at) or _at(best, at) for at in _block(best)]
+    told = [found for found in whole if found is best or can_stand(found)]
+    return told if len(told) <= most else told[told.index(best) :][:most]
+
+
+def _block(sentence: ScoredSentence) -> range:
+    """The sentences between the blank lines around it."""
     places, text = sentence.chunk.sentences, sentence.chunk.text
     ends = [at for at in range(1, len(places)) if "\n\n" in text[places[at - 1].end : places[at].start]]
     first = max((at for at in ends if at <= sentence.sentence), default=0)
-    last = min((at for at in ends if at > sentence.sentence), default=len(places))
-    if last - first > most:
-        first, last = sentence.sentence, min(last, sentence.sentence + most)
-    own = [sentence if at == sentence.sentence else _at(sentence, at) for at in range(first, last)]
-    return [found for found in own if found is sentence or can_stand(found)]
+    return range(first, min((at for at in ends if at > sentence.sentence), default=len(places)))
+
+
+def _is_labelled(query: Query, sentence: ScoredSentence) -> bool:
+    """Does its paragraph begin with the question's own words and no others? `White film on glasses. The salt …`,
+    `How many users can I add? The starter plan …`.
+    """
+    block = _block(sentence)
+    own = read(sentence_text(sentence.chunk, block.start)).content
+    is_below = block.start < sentence.sentence or (len(block) > 1 and not asks_yes_or_no(query.fullest))
+    return is_below and sentence.chunk.kind == "text" and bool(own) and own <= read(query.fullest).content
 
 
 def _section(query: Query, context: Context, like: ScoredSentence) -> list[ScoredSentence]:
     """The section that is called after what is to be done, as far as one chunk holds it: its sentences in their order.
 
-    Its own words may differ: "6 Recovery" tells how a buoy is brought on board.
+    Its own words may differ: "6 Recovery" tells how a buoy is brought on board, "How to claim" how one makes a claim.
     """
     for passage in context.passages:
-        for chunk in passage.chunks:
-            if chunk.kind == "text" and is_called_after("".join(chunk.heading_path[-1:]), query.fullest):
-                first = replace(like, chunk=chunk, passage=passage.number)
-                told = [replace(_at(first, at), share=like.share) for at in range(len(chunk.sentences))]
-                return [sentence for sentence in told if can_stand(sentence)][:LIST_ITEMS]
+        for chunk in [chunk for chunk in passage.chunks if chunk.kind == "text"]:
+            within = [at for at in range(len(chunk.sentences)) if heads_text(chunk, at)]
+            sections = [(sentence_text(chunk, at), _below(chunk, at)) for at in within]
+            for heading, own in [("".join(chunk.heading_path[-1:]), range(len(chunk.sentences))), *sections]:
+                tells_how = wants(heading) == "steps" and read(heading).content <= read(query.fullest).content
+                if tells_how or is_called_after(heading, query.fullest):
+                    first = replace(like, chunk=chunk, passage=passage.number)
+                    told = [replace(_at(first, at), share=like.share) for at in own]
+                    return [sentence for sentence in told if can_stand(sentence)][:LIST_ITEMS]
     return []
 
 
@@ -546,42 +585,3 @@ def quoted(sentence: ScoredSentence) -> str:
     text = " ".join(sentence.text.split())
     bullet = None if sentence.chunk.kind in ("table", "code") else BULLET.match(text)
     return text[bullet.end() :] if bullet else text
-
-
-# --- is the answer yes or no? Only where a sentence says just what is asked, or just that it is not so ----------------
-# "Does the archive writer restart by itself?", "The archive writer does not restart by itself, because …" -> "No."
-# In every doubt there is neither: the sentence is quoted, and who asked can see what it means. So a clause must hold
-# the question's words in their order, no other word between them, its numbers, and none that limits it to some.
-
-YES, NO = "Yes.", "No."
-MOST_BEHIND = 2  # words that say something behind those of the question
-
-_CLAUSE = re.compile(r"[,;:()–—]|\.\s")
-
-_MEANT_TERMS = frozenset(terms(" ".join(MEANT)))
-
-
-def yes_or_no(question: str, sentences: Sequence[str]) -> str:
-    """What one of these sentences says for certain; "" where none does, or where they disagree."""
-    if not asks_yes_or_no(question) or is_negated(question):
-        return ""
-    found = {says for sentence in sentences for clause in _CLAUSE.split(sentence) if (says := _says(question, clause))}
-    return found.pop() if len(found) == 1 else ""
-
-
-def _says(question: str, clause: str) -> str:
-    asked, own = read(question), read(clause)
-    content = [term for term in asked.stems if term in asked.content - _MEANT_TERMS]
-    both = [term for term in own.stems if term in own.content - _MEANT_TERMS]
-    if not content or asked.numbers != own.numbers:
-        return ""
-    at = next((place for place in range(len(both)) if both[place : place + len(content)] == content), None)
-    if at != 0 or len(both) - len(content) > MOST_BEHIND:
-        return ""
-    limits = {word for word in words(clause) if word in MEANT} - set(words(question))
-    negated = is_negated(clause)
-    if negated:
-        limits = {word for word in limits if not is_negated(word)}
-    if limits or not terms(clause):
-        return ""
-    return NO if negated else YES

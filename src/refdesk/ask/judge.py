@@ -72,13 +72,15 @@ FORM = 0.8  # chance that the caption of this number is meant; nothing has measu
 class Relevance:
     """How likely the answer is in what was found; `missing_terms` are words of the question that nothing holds.
 
-    `missing_names` are those of them that name something: what is said of other things is no answer.
+    `missing_names` are those of them that name something: what is said of other things is no answer. `told` is how
+    likely a reader finds it, also where words decide whether to refuse.
     """
 
     probability: float
     features: Mapping[str, float]
     missing_terms: tuple[str, ...]
     missing_names: tuple[str, ...] = ()
+    told: float = 1.0
 
     @property
     def sizes(self) -> dict[str, float]:
@@ -92,15 +94,16 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     if not len(table.cosine) or not len(table.weights):
         return Relevance(0.0, {}, typed(query, question_words(query.fullest).words))
     found = features(query, hits, table, retrieved.idf)
-    chance = probability(found)
-    # It has learned from questions for one thing. Whether a passage tells why words decide, but how sure one may be of
-    # what is quoted it tells there too: by words alone "old oil was withdrawn" surely answers why it was.
-    if retrieved.readings and query.intent in ("factual", "analytical") and meaning(query.fullest).asks:
+    chance = told = probability(found)
+    # It has learned from questions for one thing. Whether a passage tells why or yes or no words decide, but not how
+    # sure one may be: by words alone what may go into the compost surely answers what may not.
+    if retrieved.readings:
         found["answered"] = max(reading.answered for reading in retrieved.readings.values())
         found["relevant"] = max(reading.relevant for reading in retrieved.readings.values())
-        chance = probability(found) if query.intent == "factual" else chance
+        told = probability(found)
+        chance = told if query.intent == "factual" and meaning(query.fullest).asks else chance
     if (is_asked := asked_form(query.fullest)) and any(is_asked(sentence.text) for sentence in table.sentences):
-        chance = max(chance, FORM)
+        chance = told = max(chance, FORM)
     missing = _missing(query, table)
     asked = question_words(asking_part(query.fullest)).sentence.names
     # What money it is asked in is no thing that must be named: reports write "$".
@@ -108,7 +111,7 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     texts = [hit.chunk.text for hit in hits if hit.chunk.text]
     names = [name for name in names if not (name.isupper() and any(".".join(name) in text for text in texts))]  # "U.S."
     opening = query.fullest.split()[0].strip("\"'“„«([")
-    return Relevance(chance, found, missing, tuple(name for name in names if name != opening))
+    return Relevance(chance, found, missing, tuple(name for name in names if name != opening), told)
 
 
 def probability(found: Mapping[str, float]) -> float:
@@ -337,7 +340,7 @@ def _chosen_confidence(relevance: Relevance, chance: float) -> Confidence:
 
 def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, float]:
     """What the confidence in quotes is made of."""
-    likely = min(max(relevance.probability, 1.0 - below(1.0)), below(1.0))
+    likely = min(max(min(relevance.probability, relevance.told), 1.0 - below(1.0)), below(1.0))
     return {
         "there": math.log(likely / (1.0 - likely)),
         "share": sum(quote.evidence.share for quote in quotes),
@@ -533,11 +536,8 @@ def conclude(
     sure = _unanswered(relevance, retrieved)
     if is_answered:
         sure = confidence(relevance, claims, citations, settings, quotes)
-    if (
-        is_answered
-        and (pointing := points_back(query.fullest))
-        and len({hit.document.id for hit in retrieved.hits}) > 1
-    ):
+    has_several = len({hit.document.id for hit in retrieved.hits}) > 1
+    if is_answered and has_several and (pointing := points_back(query.fullest)):
         score = min(sure.score, below(HIGH))  # "the purpose of this rule": each of several documents may have one
         sure = Confidence(score, level(score), f"it is unclear which document '{pointing}' refers to")
     enough = sufficiency(query, relevance, context, claims, citations)

@@ -558,8 +558,10 @@ def may_stand(chunk: Chunk, sentence: int, *, is_read: bool) -> bool:
         return kind == "code"
     if heads_text(chunk, sentence):
         return False
-    # A line without an end may be a title or a scrap: it needs a reader, or a value to give ("Opened in May 1998").
-    return kind != "text" or text[-1:] in ENDS or is_read or bool(read(text).numbers)
+    # A line without an end may be a title or a scrap: it needs a reader, or a value to give ("Opened in May 1998"). So
+    # may one between lists: their items begin with a sign or a number.
+    is_line = kind == "text" or (kind == "list" and text[:1].isalpha())
+    return not is_line or text[-1:] in ENDS or is_read or bool(read(text).numbers)
 
 
 def heads_text(chunk: Chunk, sentence: int) -> bool:
