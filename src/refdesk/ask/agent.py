@@ -40,7 +40,6 @@ from refdesk.ask.table_answer import TablesRead
 from refdesk.ask.understand import understand
 from refdesk.ask.writing import Findings, doubt_of, read_and_write
 from refdesk.errors import ProviderError
-from refdesk.key_sentences import says_something, tells_something
 from refdesk.ports import LLM, Piece
 from refdesk.prompts import (
     FENCE_CLOSES,
@@ -53,6 +52,7 @@ from refdesk.prompts import (
     PARTS_SYSTEM,
 )
 from refdesk.settings import Settings
+from refdesk.summaries import says_something, tells_something
 from refdesk.trace import Trace, in_thread, is_able, json_reply
 from refdesk.types import Hit
 

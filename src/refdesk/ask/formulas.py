@@ -17,6 +17,7 @@ from typing import NamedTuple
 from refdesk.answer import Answer, Citation, Claim, Figure, FigureCell, Plan, Query, Retrieved, Sufficiency
 from refdesk.ask.assemble import sizes
 from refdesk.ask.draft import EXTRACTIVE
+from refdesk.ask.figures import SCALES
 from refdesk.ask.formula_text import (
     AskedFigure,
     Formula,
@@ -53,7 +54,6 @@ from refdesk.ask.table_answer import (
 )
 from refdesk.ask.table_question import LEAST_LIKELY, asking_clause, document_words, with_named_rows
 from refdesk.ask.table_view import compared
-from refdesk.ask.units import SCALES
 from refdesk.ask.wording import PERCENT, POSSESSIVE
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, named_times, period_from, read_period, when_of

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.ask.figures import SCALES
 from refdesk.ask.plan_choice import CLAUSE, SAME_DIGITS, SMALLER, report_period
 from refdesk.ask.table_question import (
     columns_of,
@@ -27,7 +28,6 @@ from refdesk.ask.table_question import (
     newest_columns,
     plain_name,
 )
-from refdesk.ask.units import SCALES
 from refdesk.ask.wording import KEPT, POSSESSIVE
 from refdesk.periods import YEAR, TablePeriod, period_from, when_of
 from refdesk.ports import Reader

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from refdesk.answer import Query, Retrieved
+from refdesk.ask.figures import SCALES
 from refdesk.ask.formula_text import asks_for_growth
 from refdesk.ask.line_items import (
     WHOLE,
@@ -41,7 +42,6 @@ from refdesk.ask.table_question import (
     things_asked,
 )
 from refdesk.ask.table_view import CODE, AskedWords, CellPlan, Selection
-from refdesk.ask.units import SCALES
 from refdesk.library import LibraryReader
 from refdesk.periods import EXTENSION, TablePeriod, named_times, read_period, spoken_periods
 from refdesk.ports import Reader

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from refdesk.answer import Intent, Query
-from refdesk.key_sentences import PRONOUN
 from refdesk.ports import Embedder
+from refdesk.summaries import PRONOUN
 from refdesk.text import (
     ASSETS,
     QUERY_STOP_WORDS,
