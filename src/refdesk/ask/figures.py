@@ -384,7 +384,7 @@ def _within(value: float, limit: float) -> bool:
 
 MORE = 0.5  # of the words two statements share, one may have that many beside them, as long as the other adds none
 
-_OBLIGE = frozenset(terms(" ".join(FRAME))) | frozenset(terms("need needs shall require required has have to be"))
+_OBLIGE = frozenset(terms(" ".join(FRAME))) | frozenset(terms("need shall require"))
 # What follows a comma belongs to the statement when it narrows it down ("…, if it stands in salt water").
 _PART = re.compile(r"[;:()—]|,(?=\s)")
 _NARROWS = re.compile(

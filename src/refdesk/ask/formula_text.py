@@ -17,14 +17,13 @@ from refdesk.answer import Query
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.table_answer import asks_for_figure, asks_yes_or_no
 from refdesk.ask.table_question import asking_clause
+from refdesk.ask.table_view import MOST_AT_ONCE
 from refdesk.ask.wording import NUMBER, NUMBER_WORDS, PERCENT, YEAR_NUMBER
 from refdesk.periods import named_times, read_period, spoken_periods
-from refdesk.text import asset_lines, terms, word_set, words
+from refdesk.text import QUERY_STOP_WORDS, asset_lines, terms, word_set, words
 
-MOST_FIGURES = 12  # of a formula
 DECIMALS = 2  # where the question says nothing of them
-BEFORE_NAMES, BEFORE_DEFINED = frozenset(("the", "and", "where", "if")), frozenset(("is", "are", "being"))
-BEFORE_FIGURES, BEHIND_FIGURES = frozenset(("the", "its")), frozenset(("in", "for", "of", "at", "during", "the"))
+ENDS = QUERY_STOP_WORDS - {"a"} | {"during"}  # no figure begins or ends with these; one may be called "a"
 MOST_YEARS = 10  # of an average over years
 _DEFINED = re.compile(r"\b(?:defined|calculated|computed|given) (?:as|by)\b:?", re.IGNORECASE)
 _ENDED = re.compile(r"[?!;]|\.(?=\s|$)")
@@ -180,7 +179,7 @@ def formulas_in(question: str, times: Sequence[str] = ()) -> list[Formula]:
     match, years = _DEFINED.search(question), _years(question)
     if match:
         default = _time(question[: match.end()])
-        name = _without_ends(_BROKEN.split(question[: match.start()].rstrip(" ,"))[-1], BEFORE_NAMES, BEFORE_DEFINED)
+        name = _without_ends(_BROKEN.split(question[: match.start()].rstrip(" ,"))[-1]) or "It"  # "It is defined as"
         root = _read(_ENDED.split(question[match.end() :], maxsplit=1)[0], default)
         return _checked([(name, root)], question, is_defined=True)
     if (average := _AVERAGE.search(question)) and len(years) > 1:
@@ -249,7 +248,7 @@ def _checked(
     return [
         Formula(name, root, is_percent and root.sign in ("/", "average"), decimals, is_defined)
         for name, root in roots
-        if root is not None and name and 1 < len({*root.figures()}) <= MOST_FIGURES
+        if root is not None and name and 1 < len({*root.figures()}) <= MOST_AT_ONCE
     ]
 
 
@@ -258,14 +257,11 @@ def _named_thing(text: str, when: str) -> str:
     return _plain(_WHOSE.sub("", _without_time(text, when)).strip(" ?"))
 
 
-def _without_ends(text: str, before: Set[str], behind: Set[str]) -> str:
-    """Without these words where it begins and ends."""
+def _without_ends(text: str) -> str:
+    """Without small words where it begins and ends."""
     words = text.split()
-    while words and words[0].lower() in before:
-        words = words[1:]
-    while words and words[-1].lower() in behind:
-        words.pop()
-    return " ".join(words)
+    telling = [place for place, word in enumerate(words) if word.lower() not in ENDS]
+    return " ".join(words[telling[0] : telling[-1] + 1]) if telling else ""
 
 
 def _years(text: str) -> list[int]:
@@ -356,7 +352,7 @@ def _figure(text: str, default: str) -> Node | None:
 
 
 def _plain(text: str) -> str:
-    return _without_ends(text.strip(" ,"), BEFORE_FIGURES, BEHIND_FIGURES)
+    return _without_ends(text.strip(" ,"))
 
 
 # --- formulas that have a name ---------------------------------------------------------------------------------------
@@ -411,7 +407,7 @@ def _of_ratio(formula: str, when: str) -> list[Node]:
     before = str(int(when_year.group()) - 1) if (when_year := YEAR_NUMBER.search(when)) else ""
     if "average" in formula and not before:
         return []
-    root = _read(formula.strip("% ").replace("{now}", when).replace("{before}", before), when)
+    root = _read(formula.strip("% ").replace("{between}", f"between {before} and {when}"), when)
     return [root] if root is not None else []
 
 

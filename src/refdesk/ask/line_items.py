@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from refdesk.ask.table_question import (
     plain_name,
 )
 from refdesk.ask.wording import KEPT, POSSESSIVE
-from refdesk.periods import YEAR, TablePeriod, period_from, when_of
+from refdesk.periods import QUARTER_MONTHS, YEAR, TablePeriod, period_from, when_of
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
 from refdesk.tables import grid_of
@@ -171,7 +171,14 @@ def undotted(text: str) -> str:
 @cache
 def _item_names() -> tuple[tuple[str, ...], ...]:
     """The names that companies give one line item, of every line item that has several (assets/ratios.txt)."""
-    return tuple(tuple(name.strip() for name in line.split(",")) for line in asset_lines("ratios", "names"))
+    lines = (line.split(",") for line in asset_lines("ratios", "names"))
+    return tuple(tuple(spelled for name in names for spelled in _spelled(name)) for names in lines)
+
+
+def _spelled(name: str) -> list[str]:
+    """`net/ cash used_in investing` -> "net cash used in investing", "cash used in investing"."""
+    ways = product(*(word.replace("_", " ").split("/") for word in name.split()))
+    return [" ".join(filter(None, way)) for way in ways]
 
 
 @cache
@@ -338,7 +345,7 @@ class Report:
         when = wanted.when
         if when.end or when.months:
             return when.length
-        return 3 if wanted.of_quarter or when.quarter or (not when.year and self.period.quarter) else YEAR
+        return QUARTER_MONTHS if wanted.of_quarter or when.quarter or (not when.year and self.period.quarter) else YEAR
 
     def _fits(self, cell: StoredCell, wanted: Wanted) -> int:
         """Is it of a time as long as the one that is asked for? -1: it is not."""

@@ -42,6 +42,7 @@ from refdesk.ask.table_question import (
     things_asked,
 )
 from refdesk.ask.table_view import CODE, AskedWords, CellPlan, Selection
+from refdesk.ask.wording import UNLIKELY
 from refdesk.library import LibraryReader
 from refdesk.periods import EXTENSION, TablePeriod, named_times, read_period, spoken_periods
 from refdesk.ports import Reader
@@ -50,14 +51,11 @@ from refdesk.text import terms, words
 from refdesk.types import Document, Hit, Scope
 
 SHORTEST_NAME = 2  # letters of what names a row: no R&D
-MOST_SERIES = 8  # documents that a series of figures is from
+MOST = 8  # documents that a series of figures is from, reports that are kept, readings of a question that are looked at
 MOST_REPORTS = 4  # documents that are looked through
 FEW_DOCUMENTS = 2  # that are looked through where the question names none
 LAST_QUARTER = 4  # its report tells what the year was
-REPORTS_KEPT = 8
-AGREES = 0.05  # chance from which on a figure is meant by both, and not only by the plan that gives its number
 PLANNED = 0.6  # of the chance of another plan, from which on the figure that is named is likelier
-MOST_FOUND = 8  # readings of a question that are looked at
 NO_NUMBER = 0.1  # chance that a number is asked for, below which none is shown: "what does it mean by billed business?"
 SAME = 0.02  # by which two numbers of one name may differ that are one figure: with and without minority interests
 ABSENT = 0.3  # what a chance is multiplied by where the reports lack a word of what is asked for
@@ -125,7 +123,7 @@ def asked_by_name(
             )
             for cell in ranked(Wanted(thing, when, at_end, of_quarter), reports, vectors, may_be)
             if not (counted and cell.cell.unit)  # how many they are is no money and no percentage
-        ][:MOST_FOUND]
+        ][:MOST]
         if found and (not best or max(cell.chance for cell in found) > best[0].chance):
             best = sorted(found, key=lambda cell: -cell.chance)
     return best
@@ -232,7 +230,7 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, ar
         wanted = [document for document in wanted if _age(document) == newest]
     return [
         found
-        for document in wanted[: MOST_SERIES if are_all else MOST_REPORTS]
+        for document in wanted[: MOST if are_all else MOST_REPORTS]
         if (found := _report_of(document, library, FEW)) is not None
     ]
 
@@ -270,7 +268,7 @@ def _report_of(document: Document, library: LibraryReader, fewest: int) -> Repor
     made = Report(document, tables)
     with _using_reports:
         _reports[key] = made
-        while len(_reports) > REPORTS_KEPT:
+        while len(_reports) > MOST:
             _reports.popitem(last=False)
     return made
 
@@ -305,7 +303,7 @@ def with_named_figures(
     }
     joint = [
         replace(cell, chance=1.0 - (1.0 - cell.chance) * (1.0 - given.get(cell.value, 0.0)))
-        if cell.chance >= AGREES and not cell.is_part
+        if cell.chance >= UNLIKELY and not cell.is_part
         else cell
         for cell in found
     ]

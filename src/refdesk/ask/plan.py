@@ -20,13 +20,15 @@ is never cut: the built-in check of every sentence stays.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from refdesk.answer import Context, Level, Plan, Query, Question, Spent, Strategy, Turn
 from refdesk.ask.strategies import STRATEGIES
-from refdesk.models import ModelInfo, Tier, estimate, model_info
+from refdesk.ask.strategies.registry import DEEP, DEEPEST
+from refdesk.models import THOUGHTS, ModelInfo, Tier, estimate, model_info
 from refdesk.ports import ModelRole, Models, Request
 from refdesk.prompts import RECONCILE_SYSTEM, VERIFY_SYSTEM, answering_system
 from refdesk.settings import Settings, rules_by_collection
@@ -35,24 +37,27 @@ from refdesk.trace import Trace
 
 # How much room has each part of a prompt? The window of a model, shared out by its size.
 
-# Shares of the window: system, history, passages, generation; seed 001 step 8 (10–15, 10–15, 55–60 and 15–20 %).
-SHARES = dict.fromkeys(get_args(Tier), (0.10, 0.15, 0.60, 0.15)) | {"tiny": (0.15, 0.10, 0.55, 0.20)}
+# Shares of the window: history, passages, generation; seed 001 step 8 (10–15, 55–60 and 15–20 %). The rest is for the
+# rules.
+SHARES = (0.10, 0.55, 0.20)
 # More passages than this cost money and attention and add nothing: ten hits with neighbours are about 6,000 tokens.
 MOST_PASSAGES: dict[Tier, int] = {"tiny": 2_500, "small": 5_000, "medium": 8_000, "large": 12_000}
 MOST_HISTORY = 8_000
 MOST_GENERATION = 4_000
 MOST_HIDDEN = 8_000  # for models that think before they write: their thoughts count as written
-FEWEST_PASSAGES = 500  # tokens, however little an answer may cost: the best passage
-FEWEST_WRITTEN = 300
+FEWEST_TOKENS = 500  # that are read, which is the best passage, and written, however little an answer may cost
 PICTURE_TOKENS = 1_600  # that a picture of the largest size that is sent counts for, about, with either provider
+
+
+def longest(length: int, fits: Callable[[int], bool]) -> int:
+    """The most characters of a text that fit; 0 where none do."""
+    return bisect_left(range(1, length + 1), True, key=lambda count: not fits(count))
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Tokens for each part; `generation` is also the most that is written. Parts may take less than the window."""
 
-    window: int
-    system: int
     history: int
     passages: int
     generation: int
@@ -63,27 +68,18 @@ class Budget:
         """The shares of this model's window, bounded by the settings; without a model a generous default."""
         if info is None:
             passages = settings.max_context_tokens or 6_000
-            return cls(passages, 0, 0, passages, settings.max_answer_tokens)
-        window = info.context_window
-        system, history, passages, generation = (int(share * window) for share in SHARES[info.tier])
+            return cls(0, passages, settings.max_answer_tokens)
+        history, passages, generation = (int(share * info.context_window) for share in SHARES)
         most_written = MOST_HIDDEN if info.thinks else MOST_GENERATION
         return cls(
-            window=window,
-            system=system,
             history=min(history, MOST_HISTORY),
             passages=min(passages, settings.max_context_tokens or MOST_PASSAGES[info.tier]),
             generation=min(generation, settings.max_answer_tokens or most_written),
             tier=info.tier,
         )
 
-    @property
-    def prompt(self) -> int:
-        return self.system + self.history + self.passages
-
 
 BASIC_K = 5  # seed 001 step 5: dense only, five chunks
-DEEP = 50  # candidates of the first of two stages
-DEEPEST = 100
 # Chunks that a survey reads in full: it reads none of their neighbours, which it has in short. The page that answers is
 # among the passages of .538 of financebench's questions with ten chunks and their neighbours, of .712 with twenty.
 SURVEYED = 20
@@ -332,10 +328,8 @@ def prompt_tokens(request: Request) -> int:
 
 # --- what will an answer cost, and what is given up when that is too much? ------------------------------------------
 
-# Tokens that a model writes of which nothing is known yet, and what one adds that thinks before it writes.
-USUAL: Mapping[ModelRole, int] = {"answer": 400, "verifier": 250, "reconciler": 400}
-THOUGHTS = 1_500
-THOUSAND = 1000  # tokens, by which a price is told
+# Tokens that a model writes of which nothing is known yet.
+USUAL: Mapping[ModelRole, int] = dict.fromkeys(("answer", "verifier", "reconciler"), 400)
 FEW_QUESTIONS = 10  # fewer than these say nothing of a day's average: they may cost as much as so many together
 Assemble = Callable[[Plan, Budget], Context]
 Cut = Callable[["Fitted"], "Fitted"]
@@ -400,9 +394,9 @@ class Prices:
     def affordable(self, plan: Plan, budget: Budget, context: Context, limit: float) -> int:
         """Tokens that the answering model may write so that all calls together stay under the limit."""
         read, usual = self._prompt(plan, budget, context), self.usual("answer")
-        thousand, nothing = (estimate(self.names["answer"], read, count) or 0.0 for count in (THOUSAND, 0))
+        one, nothing = (estimate(self.names["answer"], read, count) or 0.0 for count in (1, 0))
         spare = limit - (self.expected(plan, budget, context) or 0.0)
-        each = (thousand - nothing) / THOUSAND
+        each = one - nothing
         return budget.generation if each <= 0 else usual + int(spare / each)
 
 
@@ -421,7 +415,7 @@ def named(models: Models) -> dict[ModelRole, str]:
 
 def is_paid(names: Mapping[ModelRole, str]) -> bool:
     """Whether one of these models costs anything that is known."""
-    return any(estimate(name, THOUSAND, THOUSAND) for name in names.values())
+    return any(estimate(name, 1, 1) for name in names.values())
 
 
 def fit_to_cost(
@@ -495,7 +489,7 @@ class Cutter:
         """With this share of the passages' tokens, and no less than the best passage needs."""
 
         def cut(fitted: Fitted) -> Fitted:
-            tokens = max(FEWEST_PASSAGES, int(share * self.tokens))
+            tokens = max(FEWEST_TOKENS, int(share * self.tokens))
             if tokens >= min(fitted.budget.passages, fitted.context.token_count):
                 return fitted
             budget = replace(fitted.budget, passages=tokens)
@@ -523,7 +517,7 @@ class Cutter:
         """What is written is bounded too, so that a model that does not stop costs no more than the limit."""
         if not fitted.plan.use_llm or fitted.expected_usd is None:
             return fitted
-        most = max(FEWEST_WRITTEN, self.prices.affordable(fitted.plan, fitted.budget, fitted.context, limit))
+        most = max(FEWEST_TOKENS, self.prices.affordable(fitted.plan, fitted.budget, fitted.context, limit))
         if most >= fitted.budget.generation:
             return fitted
         note = f"{self.prices.names['answer']} was limited to {most:,} tokens"

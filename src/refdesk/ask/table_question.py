@@ -34,7 +34,7 @@ from refdesk.ask.table_view import CODE, KINDS, NAMED, OPERATIONS, SELECTIONS, A
 from refdesk.ask.wording import AUXILIARIES, DOING, KEPT, LIKELY, PERCENT, POSSESSIVE, YEAR_NUMBER
 from refdesk.document_names import short_names
 from refdesk.library import LibraryReader
-from refdesk.periods import TablePeriod, period_from, period_spans, read_period, spoken_periods
+from refdesk.periods import QUARTER_MONTHS, TablePeriod, period_from, period_spans, read_period, spoken_periods
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredTable
 from refdesk.settings import Settings
@@ -97,7 +97,7 @@ def asked_forms(text: str, table: StoredTable, report: TablePeriod) -> list[Aske
     forms = [AskedForm(clause)]
     if not spoken_periods(text) or QUARTER.search(text):
         newest = newest_columns(table)
-        head = _head(table, newest, 3 if QUARTER.search(text) else 0)
+        head = _head(table, newest, QUARTER_MONTHS if QUARTER.search(text) else 0)
         if head and len(table.periods) > 1:
             forms.append(AskedForm(_with(clause, head), newest, is_assumed=True))
     return forms
@@ -150,7 +150,7 @@ def columns_of(table: StoredTable, when: TablePeriod, report: TablePeriod) -> fr
 
 def length_asked(text: str, when: TablePeriod) -> int:
     """How many months a question asks for the figure of; 0 where it does not say, or names a day."""
-    return 3 if QUARTER.search(text) and not (when.end or when.months) else when.length
+    return QUARTER_MONTHS if QUARTER.search(text) and not (when.end or when.months) else when.length
 
 
 def is_of_other_length(period: TablePeriod, length: int, report: TablePeriod) -> bool:
@@ -208,6 +208,7 @@ _ASIDE = re.compile(r"\([^()]*\)")
 _TIME_NOUNS = frozenset(("period", "year", "quarter", "fiscal"))
 _PREPOSITIONS = frozenset(("of", "from", "for", "on", "in", "by", "to", "at"))
 _INSIDE = _PREPOSITIONS | {"and", "per", "before", "after", "the", "used"}
+_ENDS = _INSIDE | VERBS | WHOLE  # no name of a row begins or ends with these
 
 
 @lru_cache(maxsize=KEPT)
@@ -250,6 +251,12 @@ def without_names(text: str, names: Set[str]) -> str:
     return " ".join(text.split())
 
 
+class _Word(NamedTuple):  # of a clause
+    start: int
+    end: int
+    text: str
+
+
 class RenamedRow(NamedTuple):
     """A question in the words of one row."""
 
@@ -266,7 +273,7 @@ def things_asked(clause: str, known: Set[str]) -> list[tuple[int, int]]:
     ['research and development']
     """
     times = [*spoken_periods(clause), *period_spans(clause)]
-    runs: list[list[tuple[int, int, str]]] = [[]]
+    runs: list[list[_Word]] = [[]]
     end, was_time, before = 0, False, ""
     for match in _NAME_WORD.finditer(clause):
         word = POSSESSIVE.sub("", match.group().lower())
@@ -279,21 +286,22 @@ def things_asked(clause: str, known: Set[str]) -> list[tuple[int, int]]:
         if is_border or clause[end : match.start()].strip(" ,-–—&"):
             runs.append([])
         if not is_border:
-            runs[-1].append((match.start(), match.end(), word))
+            runs[-1].append(_Word(match.start(), match.end(), word))
         end, was_time, before = match.end(), is_time, word
     found: dict[tuple[int, int], None] = {}
     for run in runs:
-        parts = [part for at, one in enumerate(run) if one[2] in _PREPOSITIONS for part in (run[:at], run[at + 1 :])]
+        cuts = [at for at, word in enumerate(run) if word.text in _PREPOSITIONS]
+        parts = [part for at in cuts for part in (run[:at], run[at + 1 :])]
         for piece in map(_trimmed, (run, *parts)):
             if piece:
-                found[piece[0][0], piece[-1][1]] = None
+                found[piece[0].start, piece[-1].end] = None
     return list(found)
 
 
-def _trimmed(run: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    while run and (run[0][2] in _INSIDE or run[0][2] in VERBS or run[0][2] in WHOLE or run[0][2].isdigit()):
+def _trimmed(run: list[_Word]) -> list[_Word]:
+    while run and (run[0].text in _ENDS or run[0].text.isdigit()):
         run = run[1:]
-    while run and (run[-1][2] in _INSIDE or run[-1][2] in WHOLE or run[-1][2] in VERBS):
+    while run and run[-1].text in _ENDS:
         run = run[:-1]
     return run
 

@@ -39,6 +39,8 @@ def compared(above: float, below: float) -> Compared:
     return Compared((above - below) / abs(below) * 100, above / below * 100, above / below)
 
 
+MOST_TOLD = 24  # rows and cells that are named, cited or read one by one
+MOST_AT_ONCE = 12  # rows, values or figures that one question, claim or formula names together
 MOSTLY = 0.6  # of the cells of a column are numbers: it is a column of numbers
 MOST_TIED = 3  # rows that are the highest together
 CODE = re.compile(r"\b\d+-[a-z]{1,2}\b", re.IGNORECASE)  # "10-Q", "8-K"

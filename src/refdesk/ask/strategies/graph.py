@@ -16,16 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query
-from refdesk.ask.strategies.registry import hybrid_hits, register
+from refdesk.ask.strategies.registry import BESIDE, LEADING, hybrid_hits, register
 from refdesk.entities import SHORT_FOR, entity_key, names_by_sentence, names_of, phrases
 from refdesk.library import EngineHits, LibraryReader, SearchPorts
 from refdesk.text import terms
 from refdesk.trace import in_thread
 from refdesk.types import UNIT, Chunk, Document, Hit
 
-WEIGHT = 0.3  # of the graph's hits beside those of hybrid search
 NEIGHBOURS = 20  # chunks read for an entity, and entities that are followed from a hop
-LEADING = 3  # hits of the hybrid search in which the walk begins, beside the entities of the question
 DAMPING = 0.4  # the walk stays near where it began (.5 in LinearRAG)
 STEPS = NEIGHBOURS
 NEAREST_TO_NONE = 0.01  # of cosines, so that no edge is lost
@@ -43,7 +41,7 @@ async def graph(query: Query, ports: SearchPorts) -> list[EngineHits]:
         stage.gave(**sizes)
     if not walked:
         return [EngineHits("hybrid", first)]
-    return [EngineHits("hybrid", first), EngineHits("graph", walked, WEIGHT)]
+    return [EngineHits("hybrid", first), EngineHits("graph", walked, BESIDE)]
 
 
 @dataclass(slots=True, eq=False)

@@ -62,7 +62,9 @@ async def hybrid_hits(query: Query, ports: SearchPorts) -> list[Hit]:
 # --- late interaction: reranks the first hits by how well each word of the question matches a word of theirs ---------
 # The token vectors are kept only where the owner wants them (`ingest.token_vectors`): they take 14 to 28 kB a chunk.
 
-DEPTH = 50  # hits that are reranked
+DEEP, DEEPEST = 50, 100  # hits that are reranked, and by which documents are ranked
+LEADING = 3  # first hits that lead on to others, and that stay before what they lead to
+BESIDE = 0.3  # weight of an engine, or of a variant of ours, beside the question as it stands; a model's counts as much
 # What a perfect match of all words adds to a score of at most 1. nDCG@10 over hybrid on squad_dev11,
 # squadshift_reddit, hotpot_train100 and cranfield: .75 +.015, +.025, -.005, +.007; 1 +.018, +.037, -.004, +.004;
 # 1.25 +.017, +.037, -.002, +.001.
@@ -71,9 +73,9 @@ WEIGHT = 1.0
 
 @register("late_interaction")
 async def late_interaction(query: Query, ports: SearchPorts) -> list[EngineHits]:
-    hits = await hybrid_hits(query, replace(ports, k=max(DEPTH, ports.k)))
-    with ports.trace.stage("late_interaction", hits=min(len(hits), DEPTH)) as stage:
-        ids = [hit.chunk.id for hit in hits[:DEPTH]]
+    hits = await hybrid_hits(query, replace(ports, k=max(DEEP, ports.k)))
+    with ports.trace.stage("late_interaction", hits=min(len(hits), DEEP)) as stage:
+        ids = [hit.chunk.id for hit in hits[:DEEP]]
         late = await in_thread(ports.library.late_scores, query.standalone, ids) if ids else {}
         stage.gave(scored=len(late))
     if not late:
