@@ -35,6 +35,11 @@ def test_ask_answers_with_sources(own_folder: Path) -> None:
     assert "confidence" in done.stdout
 
 
+def test_an_empty_library_says_what_to_do(tmp_path: Path) -> None:
+    done = run_refdesk("--library", tmp_path / "new", "ask", "How heavy is the WB-7?")
+    assert done.returncode == 3 and "The library is empty: refdesk add FILE" in done.stderr
+
+
 def test_a_row_is_one_source_however_many_of_its_cells_are_cited(own_folder: Path) -> None:
     done = run_refdesk("--library", own_folder, "ask", "Compare the TG-4 and the WB-7.")
     lines = [line for line in done.stdout.splitlines() if "quarterly-review-q3-2025.pptx" in line]

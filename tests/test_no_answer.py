@@ -13,7 +13,7 @@ from refdesk import Refdesk
 from refdesk.answer import Retrieved
 from refdesk.ask.extract import Quote
 from refdesk.ask.judge import DIFFERING, Relevance, quoted_confidence
-from refdesk.ask.no_answer import is_told_better, whole_number, without_file_names
+from refdesk.ask.no_answer import is_told_better, spells_out, whole_number, without_file_names
 from refdesk.ask.sentences import ScoredSentence
 from refdesk.types import Document, FoundSpan, Hit, Reading
 
@@ -174,3 +174,25 @@ def test_a_sentence_of_another_year_is_not_sure(tmp_path: Path) -> None:
         then = desk.ask_sync("How many boats did the fleet of the harbour have in 2021?", cache=False)
         assert now.short == "41"
         assert then.confidence.score <= 0.65 < now.confidence.score
+
+
+def test_the_full_name_of_what_is_asked_about_is_no_list(tmp_path: Path) -> None:
+    text = "# Claims\n\nIn 2001 the court dealt with a claim by the Northern Dredging Company (NDC) about fees.\n"
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add_texts([{"name": "claims.md", "text": text}])
+        assert desk.ask_sync("Who made a claim about fees in 2001?", cache=False).short
+        asked = desk.ask_sync("What are the main products of NDC?", cache=False)
+        assert not asked.short and asked.confidence.level == "low"
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "is_spelled_out"),
+    [
+        ("Northern Dredging Company", "What are the products of NDC?", True),
+        ("Northern Dredging", "What are the products of NDC?", False),
+        ("dredgers", "What are the products of NDC?", False),
+        ("Nora", "What are the products of N?", False),
+    ],
+)
+def test_initials_tell_a_full_name(text: str, question: str, is_spelled_out: bool) -> None:
+    assert spells_out(text, question) is is_spelled_out

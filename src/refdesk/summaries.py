@@ -233,7 +233,7 @@ MOST_SENTENCES = 6
 FEW_SECTIONS = 3  # of so many or fewer, each may give two sentences
 SHORTEST, LONGEST = 5, 45  # words of a sentence that says something, and that is read at once
 WHOLE_DOCUMENT = 0.5  # what nearness to the whole document counts beside nearness to the section
-EARLY = (0.2, 0.1)  # for the first two sentences of a section: they say what it is about
+EARLY = (0.4, 0.3, 0.2, 0.1)  # for the first sentences of a section: they say what it is about
 MOST_NAMES = 0.5  # share of the words of a sentence that are names or numbers
 LONG = 20  # pages of a document whose first page is a cover
 LIKE = 0.85  # cosine of two sentences of which one is enough
@@ -273,23 +273,26 @@ def key_sentences(chunks: Sequence[Chunk], vectors: Mapping[int, NDArray[np.int8
         worth[: len(EARLY)] += EARLY[: len(worth)]
         order = np.argsort(-worth)
         ranked.append([(float(worth[at]), *section[at], matrix[at]) for at in order.tolist()])
-    chosen = _chosen(ranked, middle)
-    return [(chunk.id, place) for chunk, place, _ in sorted(chosen, key=lambda placed: (placed[0].sequence, placed[1]))]
+    chosen = _chosen(ranked)
+    return [(chunk.id, place) for chunk, place in sorted(chosen, key=lambda placed: (placed[0].sequence, placed[1]))]
 
 
-def _chosen(
-    ranked: Sequence[Sequence[tuple[float, Chunk, int, NDArray[Any]]]], middle: NDArray[Any]
-) -> list[tuple[Chunk, int, NDArray[Any]]]:
-    """The best of the sections that say most of what the document says; none says it twice."""
-    order = sorted(range(len(ranked)), key=lambda at: -float(ranked[at][0][3] @ middle))
-    chosen: list[tuple[Chunk, int, NDArray[Any]]] = []
+def _chosen(ranked: Sequence[Sequence[tuple[float, Chunk, int, NDArray[Any]]]]) -> list[Placed]:
+    """The best of the longest sections; none says again what another one says.
+
+    By nearness to the middle of the document instead of length, annual reports were told by what their auditors say.
+    """
+    order = sorted(range(len(ranked)), key=lambda at: -len(ranked[at]))
+    chosen: dict[str, tuple[Chunk, int, NDArray[Any]]] = {}  # by text: a reply quotes the mail before it
     for turn in range(2 if len(ranked) <= FEW_SECTIONS else 1):
         for at in order:
             for _, chunk, place, vector in ranked[at][turn:]:
-                if len(chosen) < MOST_SENTENCES and all(float(vector @ other) < LIKE for *_, other in chosen):
-                    chosen.append((chunk, place, vector))
+                text = " ".join(chunk.text[slice(*chunk.sentences[place][:2])].split())
+                is_new = text not in chosen and all(float(vector @ other) < LIKE for *_, other in chosen.values())
+                if is_new and len(chosen) < MOST_SENTENCES:
+                    chosen[text] = (chunk, place, vector)
                     break
-    return chosen
+    return [(chunk, place) for chunk, place, _ in chosen.values()]
 
 
 def _sections(chunks: Sequence[Chunk]) -> list[list[Placed]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ import numpy as np
 from refdesk.answer import Context, Passage, Query, Retrieved
 from refdesk.ask.sentences import FRAME, LONGEST_HEADING, ScoredSentence, SentenceTable, sentence_text, tabulate
 from refdesk.ask.wording import CELLS, Wanted, read, table_header, without_frame
-from refdesk.document_names import match_names
+from refdesk.document_names import GENERIC, match_names
 from refdesk.library import LibraryReader
 from refdesk.summaries import TreeNode, key_sentences, says_something, telling_chunks
 from refdesk.text import query_terms, terms
@@ -339,27 +339,49 @@ NAMED = 0.5  # share of the words of a question, its frame aside, that the docum
 
 
 _ORDERS = frozenset(terms(" ".join(FRAME)))
+_ANY_DOCUMENT = frozenset(terms(" ".join(GENERIC)))
 
 
-def named_document(query: Query, retrieved: Retrieved, library: LibraryReader, scope: Scope) -> Document | None:
-    """The document that is to be summed up: the only one in scope, or the one that the question names best."""
+class Subject(NamedTuple):
+    """What is to be summed up: a document, or what stands in it under the headings that hold these stems."""
+
+    document: Document
+    aspect: frozenset[str] = frozenset()
+
+    def is_told_in(self, chunk: Chunk) -> bool:
+        return share(self.aspect, terms(" ".join(chunk.heading_path))) >= NAMED
+
+
+def subject_of(query: Query, retrieved: Retrieved, library: LibraryReader, scope: Scope) -> Subject | None:
+    """The only document in scope, or the one that the question names best; None where it asks for something else.
+
+    "What are the main risk factors for Lund?" names reports of Lund and asks for one section of them. Words that the
+    report does not say either ("takeaways", "gist") are words of asking.
+    """
     documents = library.documents(scope)
-    if len(documents) == 1:
-        return documents[0]
     worth: dict[str, float] = {}
     for hit in retrieved.hits:
         worth[hit.document.id] = worth.get(hit.document.id, 0.0) + hit.score
-    subject = frozenset(query_terms(without_frame(query.fullest))) - _ORDERS
+    asked = frozenset(query_terms(without_frame(query.fullest))) - _ORDERS - _ANY_DOCUMENT
     found = match_names(query.fullest, documents, long=1)
-    shares = {document.id: len(subject & called(document)) / max(1, len(subject)) for document in documents}
-    likely = [
-        document
+    shares = {document.id: share(asked, called(document)) for document in documents}
+    likely = {
+        document.id: document
         for document in documents
-        if document.id in found or (document.id in worth and shares[document.id] >= NAMED)
-    ]
+        if len(documents) == 1 or document.id in found or (document.id in worth and shares[document.id] >= NAMED)
+    }
+    hits = [hit for hit in retrieved.considered if hit.document.id in likely]
+    left = asked.difference(*map(called, likely.values()))
+    aspect = left.intersection(stem for hit in hits for stem in terms(hit.chunk.text))
+    if aspect:
+        told: dict[str, float] = {}
+        for hit in hits:
+            if Subject(hit.document, aspect).is_told_in(hit.chunk):
+                told[hit.document.id] = told.get(hit.document.id, 0.0) + hit.score
+        return Subject(likely[max(told, key=lambda name: told[name])], aspect) if told else None
     # Of several that are named alike, as the reports of one company, the newest.
-    return max(
-        likely,
+    best = max(
+        likely.values(),
         key=lambda candidate: (
             found.get(candidate.id, 0.0) + shares[candidate.id],
             candidate.date,
@@ -367,6 +389,12 @@ def named_document(query: Query, retrieved: Retrieved, library: LibraryReader, s
         ),
         default=None,
     )
+    return None if best is None else Subject(best)
+
+
+def share(wanted: frozenset[str], found: Collection[str]) -> float:
+    """Of the stems that are wanted, how many are found? All of none."""
+    return len(wanted.intersection(found)) / len(wanted) if wanted else 1.0
 
 
 def called(document: Document) -> frozenset[str]:
@@ -380,15 +408,20 @@ def called(document: Document) -> frozenset[str]:
 def summed_up(
     query: Query, retrieved: Retrieved, library: LibraryReader, scope: Scope, *, for_model: bool = False
 ) -> Retrieved:
-    """What is read of the document that is named: the chunks of its key sentences; as it was where none is named.
+    """What is read of the document or section that is named: the chunks of its key sentences; as it was where none is.
 
     Where a tree was built, section by section. `for_model`: only then, and only what is read.
     """
-    document = named_document(query, retrieved, library, scope)
-    sections = library.sections([document.id]) if document is not None else []
-    if document is None or (for_model and len(sections) < 2):
+    subject = subject_of(query, retrieved, library, scope)
+    if subject is None:
+        return retrieved
+    document = subject.document
+    sections = library.sections([document.id]) if not subject.aspect else []
+    if for_model and len(sections) < 2:
         return retrieved
     chunks = telling_chunks(document, library.document_chunks(document.id))
+    if subject.aspect:
+        chunks = [chunk for chunk in chunks if subject.is_told_in(chunk)]
     vectors = library.sentence_vectors([chunk.id for chunk in chunks])
     told = by_section(sections, chunks)
     keys = [(chunk.id, place) for _, chunk, place in told] or key_sentences(chunks, vectors)

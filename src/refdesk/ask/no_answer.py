@@ -10,7 +10,7 @@ from dataclasses import replace
 from refdesk.answer import Query, Retrieved
 from refdesk.ask.figures import CURRENCIES, figures
 from refdesk.ask.sentences import question_words, sentence_text
-from refdesk.ask.wording import LIKELY, MONEY, NUMBER, chances, unfit_units
+from refdesk.ask.wording import LIKELY, MONEY, NUMBER, chances, unfit_units, wanted
 from refdesk.document_names import called_by
 from refdesk.ports import Embedder, Reader
 from refdesk.text import query_terms, words
@@ -33,22 +33,39 @@ def fitting(
     reading: Reading, hit: Hit, query: Query, units: frozenset[str], embedder: Embedder, reader: Reader
 ) -> Reading:
     """What was read without what is no answer to this question, however well it reads: figures in units that do not
-    measure what is asked for, and when a mail was sent, where it is asked when something happens.
+    measure what is asked for, the full name of what the question names, where several things of it are asked for, and
+    when a mail was sent, where it is asked when something happens.
     """
     place = _when_sent(reading, hit)
     if place is not None and _asks_when_sent(query, hit.document, embedder):
         return _made_sure(reading, place, hit.chunk) if _names(query, hit.document) else reading
     if place is not None:
         reading = _read_without(place, hit.chunk, query, reader) or reading
+    if wanted(query) == "several":
+        reading = _without(lambda found, _: spells_out(found, query.fullest), reading, hit)
     return without_units(units, reading, hit) if units else reading
 
 
 def without_units(units: frozenset[str], reading: Reading, hit: Hit) -> Reading:
     """Without figures in these units: metres say nothing of how heavy something is."""
+    return _without(lambda found, behind: is_unfit(found, units, behind), reading, hit)
+
+
+def spells_out(text: str, question: str) -> bool:
+    """
+    >>> spells_out("Advanced Micro Devices", "What are the main products of AMD?")
+    True
+    """
+    initials = "".join(word[0] for word in text.split() if word[0].isupper())
+    return len(initials) > 1 and initials in question.replace("?", "").split()
+
+
+def _without(is_none: Callable[[str, str], bool], reading: Reading, hit: Hit) -> Reading:
+    """Without the spans that are no answer by their text and what stands behind them."""
     text = hit.chunk.text
     spans = tuple(
         span._replace(score=min(span.score, 0.0))
-        if span and is_unfit(text[span.start : span.end], units, text[span.end : span.end + REACH])
+        if span and is_none(text[span.start : span.end], text[span.end : span.end + REACH])
         else span
         for span in reading.spans
     )

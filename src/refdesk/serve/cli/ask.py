@@ -110,6 +110,8 @@ def ask(
             print_json(answer.to_dict() | ({"trace": desk.trace(answer.id)} if trace else {}))
         else:
             show_answer(out, desk, answer)
+            if not answer.is_answered and not desk.chunk_count:
+                messages.print(show.EMPTY)
             if trace:
                 show_trace(out, desk.trace(answer.id))
         if open_image and answer.citations:

@@ -413,7 +413,7 @@ def search(
             show.hits(out, text, hits)
         else:
             is_empty = not desk.documents(status="ready")
-            messages.print("The library is empty: refdesk add FILE …" if is_empty else "Nothing found.")
+            messages.print(show.EMPTY if is_empty else "Nothing found.")
     raise typer.Exit(DONE if hits else NOTHING)
 
 
@@ -434,7 +434,7 @@ def list_documents(
     elif collection or status:
         messages.print("No matching documents.")
     else:
-        messages.print("The library is empty: refdesk add FILE …")
+        messages.print(show.EMPTY)
 
 
 @app.command("show")

@@ -282,6 +282,7 @@ __all__ = ["DONE", "FAILED", "NOTHING", "USAGE", "escape", "styled"]
 
 out = console()
 messages = console(stderr=True)
+EMPTY = "The library is empty: refdesk add FILE …"
 
 
 def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
