@@ -51,7 +51,7 @@ from refdesk.text import terms, words
 from refdesk.types import Document, Hit, Scope
 
 SHORTEST_NAME = 2  # letters of what names a row: no R&D
-MOST = 8  # documents that a series of figures is from, reports that are kept, readings of a question that are looked at
+MOST = 8  # documents that a series of figures is from, reports that are kept, readings of a question that are compared
 MOST_REPORTS = 4  # documents that are looked through
 FEW_DOCUMENTS = 2  # that are looked through where the question names none
 LAST_QUARTER = 4  # its report tells what the year was
@@ -105,21 +105,22 @@ def asked_by_name(
     needed = names | (stems & called if is_told else frozenset())  # "gaming revenue" is not all revenue
     best: list[ItemCell] = []
     for thing in dict.fromkeys((" ".join(_apart(things)), *things)):
-        own = frozenset(terms(thing))
-        beside = stems - own
-        if not absent <= own:
+        thing_stems = frozenset(terms(thing))
+        beside = stems - thing_stems
+        if not absent <= thing_stems:
             continue
 
-        def may_be(item: LineItem, own: Set[str] = own) -> bool:
+        def may_be(item: LineItem, thing_stems: Set[str] = thing_stems) -> bool:
             row_stems = item.held
             is_counted = not counted or not counted.isdisjoint(item.stems | item.around)
-            return needed <= row_stems and (not absent or own.isdisjoint(item.stems)) and is_counted
+            return needed <= row_stems and (not absent or thing_stems.isdisjoint(item.stems)) and is_counted
 
         found = [
             replace(
                 cell,
                 chance=cell.chance
-                * BESIDE ** (_strange(cell.item, beside) + 2 * _strange(cell.item, own & called) + 2 * len(strays)),
+                * BESIDE
+                ** (_strange(cell.item, beside) + 2 * _strange(cell.item, thing_stems & called) + 2 * len(strays)),
             )
             for cell in ranked(Wanted(thing, when, at_end, of_quarter), reports, vectors, may_be)
             if not (counted and cell.cell.unit)  # how many they are is no money and no percentage
@@ -146,7 +147,7 @@ def _strays(names: Set[str], reports: Sequence[Report]) -> frozenset[str]:
 
 
 def _strange(item: LineItem, asked: Set[str]) -> int:
-    """How many of these words neither the row nor what stands around it has."""
+    """How many of these words neither the row nor its surroundings have."""
     return len(asked - item.held - WHOLE)
 
 
@@ -265,12 +266,12 @@ def _report_of(document: Document, library: LibraryReader, fewest: int) -> Repor
         if key in _reports:
             _reports.move_to_end(key)
             return _reports[key]
-    made = Report(document, tables)
+    report = Report(document, tables)
     with _using_reports:
-        _reports[key] = made
+        _reports[key] = report
         while len(_reports) > MOST:
             _reports.popitem(last=False)
-    return made
+    return report
 
 
 def with_named_figures(
@@ -363,7 +364,7 @@ def _passes_over(plan: TablePlan, things: Set[str], reports: Sequence[Report]) -
 
 
 def _words_around(plan: TablePlan) -> frozenset[str]:
-    """Those of the rows that are read, of the heads of the table, and of what stands above it."""
+    """Those of the rows that are read, of the heads of the table, and of the text above it."""
     table, grid = plan.candidate.table, plan.grid.grid
     texts = [table.caption, *(part for head in table.heads for part in head.path)]
     texts += [part for row, _ in plan.plan.cells for part in grid.rows[row]]
