@@ -153,7 +153,7 @@ class Summaries:
         self.vectors: dict[int, NDArray[np.float16]] = {}  # of chunks' own summaries, by the id of the chunk
 
     def of(self, documents: Sequence[Document], scope: Scope, generation: int, embedder: str) -> list[ChunkSummary]:
-        """The summaries of the chunks of these documents that are in scope; a model's goes before the chunk's own."""
+        """The summaries of the chunks of these documents that are in scope; a model's comes before the chunk's own."""
         kept = self._current(documents, generation, embedder)
         found: list[ChunkSummary] = []
         for document in documents:
@@ -226,7 +226,7 @@ def own_sentences(chunk: Chunk, rows: NDArray[np.int8]) -> NDArray[np.float16]:
 
 
 # --- the key sentences of a document or section: one of each part, in order -----------------------------------------
-# One that lies near the middle of what its section says and of what the document says. What a document says of itself
+# One near the mean of its section and of the document, by its vector. What a document says about itself
 # is left out: its cover, who wrote it, its contents and what it refers to.
 
 MOST_SENTENCES = 6

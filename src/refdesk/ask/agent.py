@@ -313,7 +313,7 @@ async def _read_note(search: Search, note: Note, context: Context, stage: Any) -
 
 
 def _found_parts(search: Search) -> list[SubQuestion]:
-    """Each part once, as its last search left it; what its note names stands first among its hits."""
+    """Each part once, after its last search; the hits that its note names come first."""
     found: dict[str, SubQuestion] = {}
     for note in search.notes:
         named = set(note.chunks)
@@ -347,7 +347,7 @@ def _joined(search: Search, parts: Sequence[SubQuestion]) -> Retrieved:
 def _with_notes(context: Context, search: Search, budget: Budget) -> Context:
     """The notes before the end of the fence, each with the numbers of its passages; none where nothing was found.
 
-    A part is told once. A tiny model takes "nothing was found" for the answer: it is told what was found alone.
+    Each part appears once. A tiny model takes "nothing was found" for the answer: it is only given what was found.
     """
     found: dict[str, Note] = {}
     for note in search.notes:

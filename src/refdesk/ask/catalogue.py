@@ -128,7 +128,7 @@ def _read(kind: str, text: str, documents: Sequence[Document], today: datetime.d
 
 
 def _is_of(document: Document, days: Days) -> bool:
-    """Whether its date lies within; a report of a year is of that year, whenever its file was made."""
+    """Whether its date is within these days; a report of a year is of that year, whenever its file was made."""
     years = document_period(document.name, document.title).years
     if years and days.first and days.last and days.first.year == days.last.year and days.is_long:
         return days.first.year in years
@@ -499,7 +499,7 @@ _WEEKDAYS = {
     for day, words in named_lines("catalogue", "weekdays").items()
 }
 _ENDS = patterns("catalogue", "ends", re.IGNORECASE)
-_COUNT = re.compile(r"(?:(?<!\w)\w++\s++){0,2}(?<!\w)(\d{1,4})\s++\Z")  # with what stands before it: "in the last 7"
+_COUNT = re.compile(r"(?:(?<!\w)\w++\s++){0,2}(?<!\w)(\d{1,4})\s++\Z")  # with the words before it: "in the last 7"
 _DAYS = {"hour": 1, "day": 1, "week": 7, "month": 30, "year": 365}
 
 

@@ -544,7 +544,7 @@ def by_sequence(passages: Sequence[Passage]) -> list[Passage]:
 
 
 def _chunk_texts(passage: Passage) -> list[tuple[Passage, Chunk, str]]:
-    """Each chunk of a whole passage under its own number; a shortened passage stands under that of its hit."""
+    """Each chunk of a whole passage under its own number; a shortened passage under that of its hit."""
     if passage.resolution != "full":
         return [(passage, passage.hit.chunk, passage.text)]
     return [(passage, chunk, text) for chunk, text in joined(passage.chunks) if text]
@@ -562,7 +562,7 @@ def picture(chunk: Chunk) -> str:
 
 
 def _label(passage: Passage) -> str:
-    """`Price list › Moorings, page 7`; the name stands for a missing title."""
+    """`Price list › Moorings, page 7`; the name where there is no title."""
     document, path = passage.document, list(passage.hit.heading_path)
     title = document.title or document.name
     if path and path[0] == title:

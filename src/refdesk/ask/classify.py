@@ -74,8 +74,8 @@ def examples(embedder: Embedder) -> Examples | None:
         if embedder.name not in _made:
             _made[embedder.name] = None
             if embedder.name == SHIPPED:
-                kept = np.load(ASSETS / VECTORS_FILE).astype(np.float32)
-                _made[embedder.name] = _examples(kept, SHIPPED)
+                vectors = np.load(ASSETS / VECTORS_FILE).astype(np.float32)
+                _made[embedder.name] = _examples(vectors, SHIPPED)
             else:
                 threading.Thread(target=_make, args=(embedder,), name="examples", daemon=True).start()
     return _made[embedder.name]
@@ -140,7 +140,7 @@ def without_greeting(text: str) -> str:
 
 
 def reply(query: Query) -> str:
-    """What is said to small talk, and to what no document can do."""
+    """The reply to small talk, and to requests that no document can fulfil."""
     if query.route == "out_of_scope":
         return OUT_OF_SCOPE
     group, language = _kind_and_language(query.question)
@@ -149,9 +149,9 @@ def reply(query: Query) -> str:
 
 
 def _kind_and_language(text: str) -> tuple[str, str]:
-    said = " ".join(text.replace("’", "'").split())
-    whole = " ".join(re.sub(r"(?:(?<![\s,])[\s,]+)?(?<![!?.…,;:)(])[!?.…,;:)(]+(?=\s|\Z)", " ", said).split())
-    rest = without_greeting(said).strip(" !?.…,;:")  # "Hello! How are you?" is a feeling
+    spoken = " ".join(text.replace("’", "'").split())
+    whole = " ".join(re.sub(r"(?:(?<![\s,])[\s,]+)?(?<![!?.…,;:)(])[!?.…,;:)(]+(?=\s|\Z)", " ", spoken).split())
+    rest = without_greeting(spoken).strip(" !?.…,;:")  # "Hello! How are you?" is a feeling
     for candidate in dict.fromkeys((whole, rest)):
         for group, language, pattern in _SPOKEN:
             if pattern.match(candidate):
@@ -406,7 +406,7 @@ def plain_form(comparative: str) -> str:
 
 
 def _cut(text: str, *dividers: re.Pattern[str]) -> list[str]:
-    """What stands between the dividers, each the first behind the one before it; empty when one is not there."""
+    """The text between the dividers, each searched for behind the one before; empty when one is missing."""
     parts, start = [], 0
     for divider in dividers:
         found = divider.search(text, start + 1)
@@ -469,7 +469,7 @@ def _without_aspect(side: str, *, to_verb: bool) -> tuple[str, str, str]:
 
 
 def _searched(side: str, of: str, aspect: str, link: str) -> str:
-    """One side with what is asked of it: `warranty of the TG-4`, `TG-4 in 2023`, `price of the TG-4`."""
+    """One side with the attribute that is compared: `warranty of the TG-4`, `TG-4 in 2023`, `price of the TG-4`."""
     if of:
         side = f"{of} in {side}" if _PERIOD.match(side) else f"{of} of {side}"
     if not aspect:

@@ -34,7 +34,7 @@ class Unit(NamedTuple):
 
 
 def _lines(section: str) -> Iterator[tuple[str, list[str]]]:
-    """(what it stands for, spellings) of `what = spelling spelling …`; a word alone stands for itself."""
+    """(meaning, spellings) of `what = spelling spelling …`; a word alone means itself."""
     for line in asset_lines("units", section):
         meaning, _, spellings = line.partition(" = ")
         yield meaning, (spellings or meaning).split()

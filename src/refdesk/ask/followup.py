@@ -110,7 +110,7 @@ def _belongs(tokens: list[_Token], place: int, run: list[int]) -> bool:
     if token.is_name and lowered not in STOP_WORDS and token.text != "I":
         return True
     if place and tokens[place - 1].is_name and any(token.is_name for token in tokens[place + 1 : place + 2]):
-        return False  # what stands between two names says something of them: "Bergen reach Lodin Point"
+        return False  # words between two names say something about them: "Bergen reach Lodin Point"
     before = tokens[place - 1].text.lower() if place else ""
     opened_by = tokens[run[0] - 1].text.lower() if run and run[0] else before
     if lowered in FRAME and opened_by in ARTICLES:  # a noun there: "the file size", "the annual report"
@@ -235,9 +235,9 @@ def follow_up_sign(question: str, earlier: Sequence[str]) -> str:
 
 def _names_its_thing(text: str) -> bool:
     """A name, or a thing that is brought in: "What is anemia?", but not "What are the suppliers of the city?"."""
-    own = [phrase for phrase in phrases(text) if is_topic(phrase)]
-    brought_in = bool(own) and all(token.article != "the" for token in own)
-    return any(token.is_name for token in own) or (brought_in and _DEFINING.match(text) is not None)
+    topics = [phrase for phrase in phrases(text) if is_topic(phrase)]
+    brought_in = bool(topics) and all(token.article != "the" for token in topics)
+    return any(token.is_name for token in topics) or (brought_in and _DEFINING.match(text) is not None)
 
 
 def points_back(question: str) -> str:
@@ -313,11 +313,11 @@ class Topics:
 
     def likely(self, asked: str, pronoun: str = "") -> list[tuple[float, Phrase]]:
         """What may be meant by a question, or by a pronoun of it, with its salience; the most likely first."""
-        own = frozenset(terms(asked))
+        asked_stems = frozenset(terms(asked))
         fitting = [
             (value + self._agreement(self._phrases[key], pronoun), key)
             for key, value in self._salience.items()
-            if key in self._phrases and not self._phrases[key].stems <= own
+            if key in self._phrases and not self._phrases[key].stems <= asked_stems
         ]
         return [(value, self._phrases[key]) for value, key in sorted(fitting, reverse=True)]
 
@@ -336,16 +336,16 @@ class Topics:
 
 def is_topic(phrase: Phrase) -> bool:
     """Whether one can come back to it: not "steps", "the price", "2021", "suffering"."""
-    own = words(phrase.text)
-    is_activity = len(own) == 1 and own[0].endswith("ing") and not phrase.article
-    return not is_activity and not all(word in FRAME or word.isdigit() for word in own)
+    phrase_words = words(phrase.text)
+    is_activity = len(phrase_words) == 1 and phrase_words[0].endswith("ing") and not phrase.article
+    return not is_activity and not all(word in FRAME or word.isdigit() for word in phrase_words)
 
 
 # --- how does it read alone? --------------------------------------------------------------------------------------
 
 
 def stand_alone(question: str, turns: Sequence[Turn], nearness: Nearness | None = None) -> Rewrite:
-    """The question with what it leans on put in; itself when it stands alone.
+    """The question completed with what it refers to; unchanged when it stands alone.
 
     Earlier questions are made to stand alone first, so a topic is carried through "And its price?" "And its weight?".
     `nearness` is the best cosine of a text in the documents: a question that they answer as it is stands alone, and one
@@ -391,7 +391,7 @@ def _rewritten(question: str, why: str, questions: Sequence[str], topics: Topics
         return Rewrite(question)
     written = list(_written(question, found, likely))
     _, topic, text = max(
-        written, key=lambda one: one[0] + (NEARNESS_WEIGHT * nearness(one[2]) if nearness is not None else 0.0)
+        written, key=lambda way: way[0] + (NEARNESS_WEIGHT * nearness(way[2]) if nearness is not None else 0.0)
     )
     if nearness is not None and why in UNCLEAR_SIGNS and _is_strange(text, nearness):
         return Rewrite(question)
@@ -408,7 +408,7 @@ def _rewritten(question: str, why: str, questions: Sequence[str], topics: Topics
 
 
 def is_sure(topic: Phrase, found: re.Match[str] | None, *, is_only: bool) -> bool:
-    """Whether a pronoun surely stands for this topic: a name, or the only thing there is, and one where it says one.
+    """Whether a pronoun surely means this topic: a name or the only candidate, singular where the pronoun is singular.
 
     As good as weights fitted on ten signs (benchmarks/followups.py): CANARD .730 against .734, CAsT .800 against .781.
     """

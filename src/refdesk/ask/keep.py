@@ -133,14 +133,14 @@ def no_place(chunk: Chunk) -> Box | None:
 
 # What was found and assembled a moment ago? Another level of checking or another model asks for the same passages.
 
-# Of settings and plans, what changes neither the hits nor the context. What is new counts until it stands here.
+# Of settings and plans, what changes neither the hits nor the context. A new setting counts until it is listed here.
 ASIDE = ("answer.", "cache.", "conversation.", "ingest.", "llm.", "query.", "serve.")
 UNCHECKED: Mapping[str, Any] = {"verify": False, "reconcile": False, "ask_verifier": True, "ask_reconciler": True}
 UNWRITTEN: Mapping[str, Any] = {"reasoning": False, "template": "factual", "skipped": ()}
 
 
 class Recent:
-    """Values of the last questions of this process by their keys; the one that was used longest ago goes first."""
+    """Values of the last questions of this process by their keys; the least recently used is dropped first."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, Any] = OrderedDict()

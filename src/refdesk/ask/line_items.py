@@ -100,7 +100,7 @@ class Wanted(NamedTuple):
 
 
 class LineItem(NamedTuple):
-    """A row with numbers, as it stands in a table."""
+    """A row with numbers in a table."""
 
     table: StoredTable
     row: int  # of the grid
@@ -150,7 +150,7 @@ def line_items(table: StoredTable) -> tuple[LineItem, ...]:
     found = []
     for row, (path, place) in enumerate(zip(grid.rows, grid.places, strict=True)):
         name = undotted(plain_name(path[-1])) if path else ""
-        if len(path) > 1 and WHOLE.issuperset(terms(name)):  # "Total" of what stands above
+        if len(path) > 1 and WHOLE.issuperset(terms(name)):  # "Total" of the rows above
             name = f"{plain_name(path[-2])} {name}"
         if place in numbers and not WHOLE.issuperset(terms(name)):
             section = undotted(" ".join(path[:-1]))
@@ -398,7 +398,7 @@ def ranked(
 def _parts_weighed(every: Sequence[ItemCell], asked: Set[str]) -> Iterator[ItemCell]:
     """A smaller number of the same name, time and document is a part of the larger one: that of a segment.
 
-    Unless the question says a word of what stands around it.
+    Unless the question has a word of its surroundings.
     """
     whole: dict[tuple[str, frozenset[str], str], ItemCell] = {}
     for found in every:

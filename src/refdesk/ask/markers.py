@@ -67,7 +67,7 @@ class MarkerWriter:
     def finish(self) -> str:
         return self.take() + ("" if self.dropped else self.space)
 
-    # --- where it stands ----------------------------------------------------------------------------------------------
+    # --- where in the text is it? -------------------------------------------------------------------------------------
 
     @property
     def at_line_start(self) -> bool:
@@ -285,7 +285,7 @@ class MarkerStream:
         return len(line) + len(newline)
 
     def _sources_start(self, line: str, newline: str, whole: bool) -> int:
-        """`**Sources:**` alone on its line; the list below it goes too."""
+        """`**Sources:**` alone on its line; the list below it is dropped too."""
         if len(line) >= _LONGEST_LABEL:
             return 0
         if whole:

@@ -12,7 +12,7 @@ its last answers in this library, or `USUAL` for one that has not written here. 
     answer.cost_average_usd   the last day's questions on average; a dear question is fine while the others are cheap
     answer.cost_limit_usd     one question; nothing dearer is begun
 
-Over a limit, what is cheapest to lose goes first, and each cut is said in the notes of the answer. What costs nothing
+Over a limit, what is cheapest to lose is cut first, and the notes of the answer name each cut. What costs nothing
 is never cut: the built-in check of every sentence stays.
 
 `skipped` is what was wished for and cannot be done, such as a check by a model that nobody named; the trace says it.
@@ -120,14 +120,14 @@ _SMALL = "models this small are asked for a single sentence"
 # Variants only where a model writes them: those made without one lose .02 nDCG@10 on direct questions (docs/evals.md).
 ENGINES: Mapping[Level, tuple[Strategy, ...]] = {"enhanced": ("graph", "multi_hop")}
 ENGINES_WITH_MODEL: Mapping[Level, tuple[Strategy, ...]] = {"enhanced": ("graph", "fusion", "multi_hop")}
-# What every other engine stands beside; and the survey, which decides what is read in full and not only what is found.
+# What every other engine is added to; and the survey, which decides what is read in full and not only what is found.
 ALONE = ("dense", "hybrid", "two_stage", "survey")
 
 
 def engines(level: Level, strategy: Strategy, *, has_llm: bool = False) -> tuple[Strategy, ...]:
     """Those that a level searches beside its strategy, as far as there are such; of `maximum` all."""
-    own = ENGINES_WITH_MODEL if has_llm else ENGINES
-    wished = tuple(STRATEGIES) if level == "maximum" else own.get(level, ())
+    by_level = ENGINES_WITH_MODEL if has_llm else ENGINES
+    wished = tuple(STRATEGIES) if level == "maximum" else by_level.get(level, ())
     return tuple(name for name in wished if name in STRATEGIES and name not in (*ALONE, strategy))
 
 
@@ -230,12 +230,12 @@ def wished_plan(
 
 def _beside(question: Question, strategy: Strategy, settings: Settings, *, has_llm: bool) -> tuple[Strategy, ...]:
     """The engines of the level and those that are switched on, beside the one that was chosen."""
-    own = engines(question.level, strategy, has_llm=has_llm) if settings.strategy == "auto" else ()
+    wished = engines(question.level, strategy, has_llm=has_llm) if settings.strategy == "auto" else ()
     switched = {
         "fusion": settings.query_expansion_enabled or settings.hyde_enabled,
         "graph": settings.knowledge_graph_enabled,
     }
-    return tuple(dict.fromkeys((*own, *(name for name, is_on in switched.items() if is_on and name != strategy))))
+    return tuple(dict.fromkeys((*wished, *(name for name, is_on in switched.items() if is_on and name != strategy))))
 
 
 def _strategy(question: Question, query: Query, settings: Settings) -> Strategy:
@@ -280,8 +280,8 @@ def with_house_rules(plan: Plan, collections: Iterable[str], settings: Settings)
     if not plan.use_llm or not (settings.house_rules or settings.collection_rules):
         return plan
     read = {f"{collection}/" for collection in collections}
-    own = sorted(rules_by_collection(settings.collection_rules).items())
-    found = [rules for name, rules in own if any(path.startswith(f"{name}/") for path in read)]
+    by_collection = sorted(rules_by_collection(settings.collection_rules).items())
+    found = [rules for name, rules in by_collection if any(path.startswith(f"{name}/") for path in read)]
     rules = dict.fromkeys(text.strip() for text in (settings.house_rules, *found) if text.strip())
     return replace(plan, house_rules="\n".join(rules))
 
@@ -310,15 +310,15 @@ def with_sampling(request: Request, info: ModelInfo, settings: Settings) -> Requ
 
 def recent(turns: Sequence[Turn], tokens: int) -> tuple[Turn, ...]:
     """The last turns that find room; a conversation never begins with an answer."""
-    kept: list[Turn] = []
+    latest: list[Turn] = []
     for turn in reversed(turns):
         tokens -= rough_tokens(turn.content)
         if tokens < 0:
             break
-        kept.append(turn)
-    while kept and kept[-1].role != "user":
-        kept.pop()
-    return tuple(reversed(kept))
+        latest.append(turn)
+    while latest and latest[-1].role != "user":
+        latest.pop()
+    return tuple(reversed(latest))
 
 
 def prompt_tokens(request: Request) -> int:
@@ -394,9 +394,9 @@ class Prices:
     def affordable(self, plan: Plan, budget: Budget, context: Context, limit: float) -> int:
         """Tokens that the answering model may write so that all calls together stay under the limit."""
         read, usual = self._prompt(plan, budget, context), self.usual("answer")
-        one, nothing = (estimate(self.names["answer"], read, count) or 0.0 for count in (1, 0))
+        one_token, no_token = (estimate(self.names["answer"], read, count) or 0.0 for count in (1, 0))
         spare = limit - (self.expected(plan, budget, context) or 0.0)
-        each = one - nothing
+        each = one_token - no_token
         return budget.generation if each <= 0 else usual + int(spare / each)
 
 

@@ -194,7 +194,7 @@ def _are_parts(found: Sequence[TablePlan]) -> NDArray[np.bool_]:
     """Which plans read a row that another one has as a whole?
 
     "Research and development" of the stock-based compensation is a part of all that is spent on it. Who names nothing
-    but the row means the whole; who says a word of what stands around the part may mean that.
+    but the row means the whole; a question with a word from around the part may mean the part.
     """
     rows = [_row_read(plan) for plan in found]
     is_part = np.zeros(len(found), dtype=bool)
@@ -344,7 +344,7 @@ class _Asked:
         self.of_when = frozenset(stem for start, end in spoken_periods(text) for stem in terms(text[start:end]))
         self.asks_of_day = bool(self.when.end and not self.when.months) or AT_END.search(text) is not None
         self.says_percent = unit_of(text) == "%"
-        self.named: Set[str] = frozenset()  # what it says of any document that is looked at: the company, the year
+        self.named: Set[str] = frozenset()  # its words that name any of the documents searched: the company, the year
 
     def share(self, stems: Iterable[str]) -> float:
         """Of the question's weight, that of these words."""

@@ -35,9 +35,9 @@ from refdesk.text import terms
 MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE = 40, 70, 400, 8
 MOST_OTHER = 6  # sets of rows and columns that no word of the question points at
 MOST_CONDITIONS = 4  # of a sheet that a question names together; and sets of rows that are grouped, and rows of a
-# column that match best, each looked at for itself
+# column that match best, each tried alone
 OF_GROUPS = frozenset(("value", "which_more", "which_less", "apart", "difference", "growth", "share", "ratio"))
-WIDEST_TURNED, LONGEST_TURNED = 15, 80  # a table with more columns or rows is not looked at sideways
+WIDEST_TURNED, LONGEST_TURNED = 15, 80  # a larger table is not read by columns
 YEARS = 1900, 2100
 MOST_STATED = 160  # letters of a plan in words, and of what it gives: what the reader sees of it
 
@@ -205,7 +205,7 @@ class _Maker:
                 quality = min(first.quality, second.quality)
                 found.append(Selection(rows, "both", first.mask | second.mask, quality, first.by, first.by_quality))
         if not self.view.turned and (totals := self.view.totals):
-            # "What was capital expenditure in 2018?" names a column; all of it stands in the row of the total.
+            # "What was capital expenditure in 2018?" names a column; its sum is in the row of the total.
             found.insert(1, Selection((max(totals),), "equal", 0, 0.5, 0, self.qualities[0]))
         return found[:MOST_SETS]
 

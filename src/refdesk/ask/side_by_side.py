@@ -35,7 +35,7 @@ _ASKS_SHARE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What of one table stands side by side: the names of the sides, and for each attribute a cell of every side."""
+    """A comparison within one table: the names of the sides, and for each attribute a cell of every side."""
 
     found: FoundTable
     names: tuple[str, ...]
@@ -73,7 +73,7 @@ def side_by_side(
 
 
 def _is_about(query: Query, found: FoundTable, retrieved: Retrieved) -> bool:
-    """Does the table, or what it stands in, hold every word of the comparison? "Net sales" are no floor space.
+    """Does the table, or its document, hold every word of the comparison? "Net sales" are no floor space.
 
     The name of a company is that of its report, however that is called.
     """

@@ -46,7 +46,7 @@ from refdesk.tables import Grid, is_scale, shown_value, touches
 from refdesk.text import terms
 from refdesk.types import Document, Hit
 
-MOST_CHUNKS = 24  # whose tables are looked at
+MOST_CHUNKS = 24  # whose tables are read
 # The least chance of a figure that is shown whatever the text says: of TAT-QA's even contexts .59 of the questions to a
 # table are then answered rightly, and .05 of those to the text by a table; of the questions made from filings (decision
 # 0011) .93 of the figures are right.
@@ -66,7 +66,7 @@ AMBIGUOUS = "the question could almost as well mean something else"
 
 MOST_CAPTION = 60  # letters of a caption that tells two tables apart
 MOST_ROWS_SHOWN = 8  # of the table that is drawn beside the answer
-MOST_LOOKED_AT = 100  # cells of it that are looked at one by one, not by column
+MOST_EXAMINED = 100  # cells of it that are examined one by one, not by column
 MOST_ADDED = 9  # numbers from which on a formula names the first four alone
 
 
@@ -95,7 +95,7 @@ def reading(found: TablePlan) -> FigureText:
         *(read_cells(plan) or _counted(plan, found.grid.view_of(plan))),
         *years_compared(plan, found.grid.view_of(plan)),
     ]
-    places = tuple(dict.fromkeys(_place(found, row, column) for row, column in read[:MOST_LOOKED_AT]))
+    places = tuple(dict.fromkeys(_place(found, row, column) for row, column in read[:MOST_EXAMINED]))
     numbers = [cell for cell in stored.at(places) if cell.number is not None]
     used = len(read) if plan.cells else len(plan.selections[0].rows)
     counted = [stored.columns[column].of_rows(rows).counted() for column, rows in _by_column(grid, plan, places)]
@@ -147,9 +147,9 @@ def _place(found: TablePlan, row: int, column: int) -> tuple[int, int]:
 
 
 def _counted(plan: CellPlan, view: View) -> list[tuple[int, int]]:
-    """What stands for rows that were counted: the cells they were found by, else those that name them."""
+    """The cells that show which rows were counted: those they were found by, else those that name them."""
     column = plan.column if plan.column >= 0 else max(plan.selections[0].by, 0)
-    rows = plan.selections[0].rows[:MOST_LOOKED_AT]
+    rows = plan.selections[0].rows[:MOST_EXAMINED]
     return [(row, column if view.texts[row][column] else 0) for row in rows]
 
 
@@ -278,7 +278,7 @@ def _row_path(grid: Grid, row: int) -> tuple[str, ...]:
 
 def table_candidates(retrieved: Retrieved, library: LibraryReader) -> list[FoundTable]:
     """The tables of which some part was found, with the score of the best part."""
-    # What was looked at has the scores of the search, also where a reader of prose has ordered the hits anew.
+    # Hits keep the scores of the search here, even where a reader of prose has reordered them.
     found = {hit.chunk.id: hit for hit in (*retrieved.hits, *retrieved.considered)}
     ranked = sorted(found.values(), key=lambda hit: (hit.chunk.kind != "table", -hit.score))[:MOST_CHUNKS]
     documents = {hit.document.id: hit.document for hit in ranked}
@@ -446,7 +446,7 @@ def of_named_document(found: TablesRead, query: Query, retrieved: Retrieved) -> 
 def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: TablePlan, library: LibraryReader) -> Answer:
     """The figure as an answer: claims of ours, and a citation for every cell that they were read or computed from.
 
-    A reading that is nearly as likely and gives something else is said too, with its own cells.
+    A reading that is nearly as likely and gives something else is added, with its own cells.
     """
     what = reading(found)
     other = reading(found.other) if found.other is not None else None
@@ -556,7 +556,7 @@ def cell_citations(
     retrieved: Retrieved,
     library: LibraryReader,
 ) -> tuple[Citation, ...]:
-    """One for each cell, with the row that it stands in."""
+    """One for each cell, with its row."""
     table, document = found.table, found.document
     hits = [hit for hit in (*retrieved.hits, *retrieved.considered) if touches(hit.chunk, table)]
     places = library.cell_places(table, [(cell.start, cell.end) for cell in cells])
@@ -585,7 +585,7 @@ def cell_citations(
 
 
 def _row_of(cell: StoredCell, hits: Sequence[Hit], line: str) -> tuple[Hit, str]:
-    """The hit that holds the cell and the row that it stands in; the line of the page where another part was found."""
+    """The hit that holds the cell and its row; the line of the page where another part was found."""
     for hit in hits:
         for span in hit.chunk.spans:
             if span.origin <= cell.start < span.origin + span.end - span.start:

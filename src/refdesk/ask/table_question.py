@@ -67,7 +67,7 @@ class AskedForm(NamedTuple):
 
 
 def asking_clause(text: str) -> str:
-    """Without what stands around it: a clause before, a second question, where it is said and how it is written.
+    """Without the words around it: a clause before, a second question, where the figure is reported and in what units.
 
     >>> asking_clause("Going by the balance sheet, what are the total assets (in millions), and what drives them?")
     'what are the total assets'
@@ -125,26 +125,26 @@ def _initials(table: StoredTable) -> dict[str, str]:
         letters = ["&" if word.lower() in ("and", "&") else word[0].lower() for word in words]
         for start in range(len(words)):
             for end in range(start + 2, min(start + LONGEST_SHORT, len(words)) + 1):
-                own, text = letters[start:end], " ".join(words[start:end])
-                if "&" not in (own[0], own[-1]):
-                    found.setdefault("".join(own), text)
-                    found.setdefault("".join(own).replace("&", ""), text)
+                initials, text = letters[start:end], " ".join(words[start:end])
+                if "&" not in (initials[0], initials[-1]):
+                    found.setdefault("".join(initials), text)
+                    found.setdefault("".join(initials).replace("&", ""), text)
     return found
 
 
 def columns_of(table: StoredTable, when: TablePeriod, report: TablePeriod) -> frozenset[int] | None:
     """Those of the time that is asked for; None where no head of the table names a time."""
-    own = _periods(table)
-    if not own:
+    periods = _periods(table)
+    if not periods:
         return None
     if when.quarter and report.quarter:
         if report.is_of(when):
             return newest_columns(table)
-        return frozenset(column for column, period in own if period.quarter and period.is_of(when))
-    found = frozenset(column for column, period in own if period.is_of(when))
+        return frozenset(column for column, period in periods if period.quarter and period.is_of(when))
+    found = frozenset(column for column, period in periods if period.is_of(when))
     # Who asks for a year may mean the column of the report's own, which may end in the next one; who names a day means
     # that day, and a table of nothing but the years before is there to compare with.
-    may_be_own = report.is_of(when) and not when.end and max(period.year for _, period in own) >= when.year
+    may_be_own = report.is_of(when) and not when.end and max(period.year for _, period in periods) >= when.year
     return found or (newest_columns(table) if may_be_own else found)
 
 
@@ -155,8 +155,8 @@ def length_asked(text: str, when: TablePeriod) -> int:
 
 def is_of_other_length(period: TablePeriod, length: int, report: TablePeriod) -> bool:
     """Is it of a longer or shorter time than is asked for, as far as both are known? What holds on a day is neither."""
-    own = period.length_in(report)
-    return bool(own and length) and own != length
+    covered = period.length_in(report)
+    return bool(covered and length) and covered != length
 
 
 def newest_columns(table: StoredTable) -> frozenset[int]:
@@ -180,9 +180,9 @@ def _with(text: str, head: str) -> str:
 
 def _head(table: StoredTable, columns: Iterable[int], length: int) -> str:
     """The name of these columns, of those among them that are of so long a time; what several have in common."""
-    own = dict(_periods(table))
-    ranked = sorted(columns, key=lambda column: (length > 0 and own[column].length != length, column))
-    alike = [column for column in ranked if own[column].length == own[ranked[0]].length]
+    periods = dict(_periods(table))
+    ranked = sorted(columns, key=lambda column: (length > 0 and periods[column].length != length, column))
+    alike = [column for column in ranked if periods[column].length == periods[ranked[0]].length]
     paths = [[part for part in table.heads[column].path if not is_scale(part)] for column in alike]
     shared = [parts[0] for parts in takewhile(lambda parts: len({*parts}) == 1, zip(*paths, strict=False))]
     return " ".join(shared) if read_period(" ".join(shared)) else ""
@@ -222,9 +222,9 @@ def document_words(document: Document, text: str) -> frozenset[str]:
     What its name is shortened to counts too: "JnJ".
     """
     name = f"{document.name.replace('_', ' ')} {document.title}"
-    own, said = {*words(name)}, words(text)
-    joined = [pair for pair in pairwise(said) if "".join(pair) in own]
-    short = [word for word in short_names(document).intersection(said) if len(word) > 2]
+    name_words, asked_words = {*words(name)}, words(text)
+    joined = [pair for pair in pairwise(asked_words) if "".join(pair) in name_words]
+    short = [word for word in short_names(document).intersection(asked_words) if len(word) > 2]
     return _context_words(name) | frozenset(stem for pair in (*joined, short) for word in pair for stem in terms(word))
 
 
@@ -238,8 +238,8 @@ def without_names(text: str, names: Set[str]) -> str:
     """
 
     def is_name(word: str) -> bool:
-        own = terms(POSSESSIVE.sub("", word))
-        return bool(own) and word[:1].isupper() and all(stem in names for stem in own)
+        stems = terms(POSSESSIVE.sub("", word))
+        return bool(stems) and word[:1].isupper() and all(stem in names for stem in stems)
 
     found = [match.span() for match in _NAME_WORD.finditer(text) if match.start() and is_name(match.group())]
     for start, end in reversed(found):
@@ -279,7 +279,7 @@ def things_asked(clause: str, known: Set[str]) -> list[tuple[int, int]]:
         word = POSSESSIVE.sub("", match.group().lower())
         is_time = any(start < match.end() and match.start() < stop for start, stop in times)
         is_time = is_time or (was_time and word.removesuffix("s") in _TIME_NOUNS)  # "the FY2022 period"
-        is_known = bool(own := terms(word)) and all(stem in known for stem in own)
+        is_known = bool(stems := terms(word)) and all(stem in known for stem in stems)
         is_small = word not in _INSIDE and (word in QUERY_STOP_WORDS or word in STOP_WORDS)
         is_done = before in AUXILIARIES - DOING and word.endswith("ed")  # "was reported", "were disclosed by"
         is_border = is_time or is_known or is_small or is_done or (word in VERBS and not runs[-1])
@@ -307,7 +307,7 @@ def _trimmed(run: list[_Word]) -> list[_Word]:
 
 
 def plain_name(label: str) -> str:
-    """Without footnote marks and what stands in parentheses."""
+    """Without footnote marks and parentheses."""
     return " ".join(_ASIDE.sub("", without_marks(label)).split()).strip(" :.—–-")
 
 
@@ -333,7 +333,7 @@ def core_name(name: str) -> str:
 
 @lru_cache(maxsize=KEPT)
 def row_names(table: StoredTable) -> tuple[str, ...]:
-    """The names of its rows that hold numbers, without what stands in parentheses."""
+    """The names of its rows that hold numbers, without parentheses."""
     if table.cell_count > MOST_CELLS:
         return ()
     grid = grid_of(table)
@@ -361,20 +361,20 @@ def renamed(
     pairs: list[tuple[float, int, RenamedRow]] = []
     for at, table in enumerate(tables):
         names = row_names(table)
-        held = [frozenset(terms(name)) for name in names]
+        row_stems = [frozenset(terms(name)) for name in names]
         for thing in spoken if names else ():
-            said = frozenset(terms(thing))
+            sought = frozenset(terms(thing))
             if (
-                not said
-                or (is_few and said.isdisjoint(strange))
-                or any(said <= own and NAMED * len(own) <= len(said) for own in held)
+                not sought
+                or (is_few and sought.isdisjoint(strange))
+                or any(sought <= stems and NAMED * len(stems) <= len(sought) for stems in row_stems)
             ):
                 continue
             best, chance = reader.meant_row(thing, names)
-            is_other = not strange <= said or not (strange.isdisjoint(said) or said.isdisjoint(held[best]))
+            is_other = not strange <= sought or not (strange.isdisjoint(sought) or sought.isdisjoint(row_stems[best]))
             if chance >= LEAST_LIKELY and not is_other:
-                share = len(said) / max(1, len({*terms(clause)} - known))
-                row = RenamedRow(text.replace(thing, names[best], 1), said, chance)
+                share = len(sought) / max(1, len({*terms(clause)} - known))
+                row = RenamedRow(text.replace(thing, names[best], 1), sought, chance)
                 pairs.append((chance * share**0.5, at, row))
     found: list[list[RenamedRow]] = [[] for _ in tables]
     for _, at, row in sorted(pairs, key=lambda pair: -pair[0])[:MOST_RENAMED]:
@@ -406,7 +406,7 @@ def with_named_rows(
     named = [
         preferred_document for preferred_document in retrieved.preferred_documents if preferred_document in documents
     ]
-    wanted = named or [one for one, _ in counts.most_common()]
+    wanted = named or [document_id for document_id, _ in counts.most_common()]
     clause = asking_clause(asking_part(text))
     best: list[tuple[float, str, str]] = []
     otherwise: set[str] = set()
@@ -417,13 +417,13 @@ def with_named_rows(
         otherwise |= {stem for word in short for stem in terms(word)}
         names = library.row_names(document_id) if things else []
         for thing in things if names else ():
-            said = frozenset(terms(thing))
+            thing_stems = frozenset(terms(thing))
             place, chance = reader.meant_row(thing, names)
-            own = frozenset(terms(names[place]))
-            if chance >= LEAST_LIKELY and not own <= said:
+            row_stems = frozenset(terms(names[place]))
+            if chance >= LEAST_LIKELY and not row_stems <= thing_stems:
                 best.append((chance, document_id, names[place]))
-                if own.isdisjoint(said) and chance >= LIKELY:
-                    otherwise |= said
+                if row_stems.isdisjoint(thing_stems) and chance >= LIKELY:
+                    otherwise |= thing_stems
     known_chunks = {hit.chunk.id for hit in found}
     most = max((hit.score for hit in found), default=1.0)
     added: list[Hit] = []
@@ -450,7 +450,7 @@ WIDTH = 30
     ROW_WHOLE, BY_FIRST, ROW_COVERED, IS_NOTHING, IS_LARGE, SECOND_COVERED, BACKWARDS, LATER_FIRST, ONE_ROW, ALIKE,
     ANY_COVERED,
 ) = range(WIDTH)  # fmt: skip
-MOST_ROWS = 30  # that are told apart by their number: nine in ten sets of rows that it was learned from are smaller
+MOST_ROWS = 30  # that are distinguished by their number: nine in ten sets of rows that it was learned from are smaller
 
 
 class Described(NamedTuple):
@@ -463,14 +463,14 @@ class Described(NamedTuple):
 
 def word_slots(question: AskedWords, vocabulary: Container[str]) -> NDArray[np.int32]:
     """One to three words in a row, hashed; words of the table and numbers stand for themselves only as such."""
-    said = ["^"]
+    spoken = ["^"]
     for word, stem in zip(question.words, question.stems, strict=True):
         if word[0].isdecimal():
-            said.append("#year" if YEAR_NUMBER.fullmatch(word) else "#")
+            spoken.append("#year" if YEAR_NUMBER.fullmatch(word) else "#")
         else:
-            said.append("_" if stem in vocabulary and word not in QUERY_STOP_WORDS else word)
-    said.append("$")
-    runs = {" ".join(said[at : at + length]) for length in (1, 2, 3) for at in range(len(said) - length + 1)}
+            spoken.append("_" if stem in vocabulary and word not in QUERY_STOP_WORDS else word)
+    spoken.append("$")
+    runs = {" ".join(spoken[at : at + length]) for length in (1, 2, 3) for at in range(len(spoken) - length + 1)}
     return np.array(sorted({zlib.crc32(run.encode()) % SLOTS for run in runs}), dtype=np.int32)
 
 
@@ -484,10 +484,10 @@ def describe(question: AskedWords, table: TableViews, plans: Sequence[CellPlan],
     for plan in plans:
         view = table.view_of(plan)
         key = (id(view), plan.selections)
-        own = chosen.get(key)
-        if own is None:
-            own = chosen[key] = _of_rows(view, plan.selections, words)
-        row = own.copy()
+        known = chosen.get(key)
+        if known is None:
+            known = chosen[key] = _of_rows(view, plan.selections, words)
+        row = known.copy()
         first, mask, quality, number = plan.selections[0], plan.mask, plan.column_quality, plan.number
         covered = mask.bit_count()
         row[COVERED] = covered / words

@@ -163,7 +163,7 @@ _COUNTED = re.compile(
 
 
 class Order(NamedTuple):
-    """What a question asks to be put in order."""
+    """What a question asks to have sorted."""
 
     first: str  # the question that asks for the first alone
     most: int  # how many are asked for; 0: all
@@ -239,7 +239,7 @@ def ordered_rows(text: str, choose: Callable[[str], TablePlan | None]) -> TableP
     order = asked_order(text)
     chosen = choose(order.first) if order else None
     for found in (chosen, chosen.other if chosen else None):
-        # A column that no word of the question names is not what it asks to put in order.
+        # A column that no word of the question names is not what it asks to sort by.
         if order and found and found.plan.selections[0].by_quality > 0 and (widened := in_order(found, order)):
             return widened
     return None
@@ -288,7 +288,7 @@ def in_order(found: TablePlan, order: Order) -> TablePlan | None:
 
 
 def _amounts(found: TablePlan, rows: Sequence[int], names: Sequence[str]) -> str:
-    """What each row was put in order by, with its unit: "Sinker: 350.0 kg; Ground chain: 84.0 kg"."""
+    """What each row was sorted by, with its unit: "Sinker: 350.0 kg; Ground chain: 84.0 kg"."""
     by, table = found.plan.selections[0].by, found.candidate.table
     told = []
     for row, name in zip(rows, names, strict=True):

@@ -1,7 +1,7 @@
 """Images for vision models: the pages and figures found, and the images attached to a question.
 
 In the mode `vision` each passage that has a picture is shown beside its text: a figure as it was cut out of its page,
-else the page. What is read from a picture and stands in no text is called just that, and cites the figure's box. A
+else the page. What was read from a picture and is in no text is marked as such, and cites the figure's box. A
 model that does not see is given captions and text, those from OCR included, and the answer says so.
 """
 
@@ -59,7 +59,7 @@ def require_sight(models: Models, settings: Settings) -> None:
 
 
 def checked(images: Sequence[Any]) -> tuple[Image, ...]:
-    """Pictures as a caller hands them in (bytes, a path, or an `Image`), looked at and made small enough to send."""
+    """Pictures as a caller hands them in (bytes, a path, or an `Image`), checked and made small enough to send."""
     if len(images) > MOST_PICTURES:
         raise UsageError(f"a question can have at most {MOST_PICTURES} images, not {len(images)}")
     return tuple(_checked(image) for image in images)

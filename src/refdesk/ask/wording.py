@@ -95,7 +95,7 @@ def read(text: str, language: str = "en") -> SentenceWords:
 def read_all(texts: Iterable[str], language: str = "en") -> dict[str, SentenceWords]:
     """Sentences of one language; those that are not known yet are read in one pass."""
     found = {text: _known.get((text, language)) for text in texts}
-    new = [text for text, one in found.items() if one is None]
+    new = [text for text, sentence in found.items() if sentence is None]
     for text, stems in zip(new, terms_of_each(new, language), strict=True):
         found[text] = _known[text, language] = SentenceWords(text, language, stems)
     if len(_known) > KEPT:
@@ -151,15 +151,15 @@ def named_cells(chunk: Chunk, sentence: int) -> list[tuple[str, str]]:
         if CELLS in chunk.text[first:last]:
             names = _below(names, cells(chunk.text[first:last]))
     start, end, *_ = chunk.sentences[sentence]
-    own = cells(chunk.text[start:end])
-    if len(names) != len(own) or not all(any(letter.isalpha() for letter in name) for name in names if name):
+    row_cells = cells(chunk.text[start:end])
+    if len(names) != len(row_cells) or not all(any(letter.isalpha() for letter in name) for name in names if name):
         return []
-    return [(name, cell) for name, cell in zip(names, own, strict=True) if cell]
+    return [(name, cell) for name, cell in zip(names, row_cells, strict=True) if cell]
 
 
 def _repeats(above: list[str], row: list[str]) -> bool:
     """Whether two columns have the same words in both."""
-    same = [one for one, other in zip(above, row, strict=False) if one == other and any(map(str.isalpha, one))]
+    same = [name for name, other in zip(above, row, strict=False) if name == other and any(map(str.isalpha, name))]
     return len(above) == len(row) and len(same) >= 2
 
 
@@ -538,9 +538,9 @@ def language_of(question: str) -> str:
     tokens = _LETTERS.findall(question.lower())
     languages = _languages()
     holders = [[code for code, frames in languages.items() if token in frames["words"]] for token in tokens]
-    worth = {code: sum(1.0 / len(own) for own in holders if code in own) for code in languages}
+    worth = {code: sum(1.0 / len(codes) for codes in holders if code in codes) for code in languages}
     best = max(worth, key=lambda code: (worth[code], code == DEFAULT))
-    count = sum(best in own for own in holders)
+    count = sum(best in codes for codes in holders)
     return best if count >= max(FEWEST_WORDS, SHARE * len(tokens)) else ""
 
 

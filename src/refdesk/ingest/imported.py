@@ -4,7 +4,7 @@
      "content_raw": "Fuel cost 4 % more.", "content_summary": "Fuel costs.", "token_count": 6, "doc_name": "report.pdf"}
 
 `doc_id` and `content_raw` are needed. Chunks of one `doc_id` are one document, in the order of their numbers; none is
-cut or joined. A summary that comes with a chunk stands for the one we would make; tokens are counted by our model.
+cut or joined. A summary that comes with a chunk replaces the one we would make; tokens are counted by our model.
 The records of an Airtable table are such chunks too; they are read over its HTTP API.
 """
 
@@ -225,7 +225,7 @@ class Importer:
             on_added(Added(stored.name, outcome, stored))
 
     def _named_apart(self, found: Sequence[ImportedDocument], collection: str) -> list[ImportedDocument]:
-        """Two documents of one name are told apart by the ids they had elsewhere."""
+        """Two documents of one name are distinguished by the ids they had elsewhere."""
         taken: dict[str, str] = {}
         apart = []
         for imported in found:

@@ -159,7 +159,7 @@ def _ranked(around: Around, query: Query, first: Sequence[Hit]) -> tuple[dict[in
 
 
 def page_rank(edges: NDArray[np.float32], beginning: NDArray[np.float32]) -> NDArray[np.float32]:
-    """How often a walk is at each node that goes along edges by their weight and often begins anew.
+    """How often a random walk visits each node; it follows edges by their weight and often restarts.
 
     >>> page_rank(np.array([[0, 1], [1, 0]], dtype=np.float32), np.array([1, 0], dtype=np.float32)).round(2)
     array([0.67, 0.33], dtype=float32)

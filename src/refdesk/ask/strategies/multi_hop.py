@@ -29,7 +29,7 @@ NEAR_SENTENCE = 0.5  # how far the second search leans towards the sentence that
 FIRST_SHARE = 0.3  # of the first hit's score in that of a path
 # Share of the question's weight in words that a passage must leave unsaid to lead on.
 UNSAID = 0.15
-STEP = 0.03  # between the scores of hits that were put in order; rerankers blend them with their own
+STEP = 0.03  # between the scores of reordered hits; rerankers blend them with their own
 MODEL_HOPS, EVIDENCE_CHARACTERS = 2, 2500
 
 

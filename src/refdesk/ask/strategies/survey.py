@@ -44,7 +44,7 @@ _NUMBER = re.compile(r"\d{1,15}")
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The summaries that are looked at, and how many there were."""
+    """The summaries that are read, and how many there were."""
 
     summaries: Sequence[ChunkSummary]
     documents: int  # left
@@ -91,7 +91,7 @@ def _sizes(every: Sequence[ChunkSummary], cut: Cut, why: str = "") -> dict[str, 
     return found
 
 
-# --- which summaries are looked at? -----------------------------------------------------------------------------------
+# --- which summaries are read? ----------------------------------------------------------------------------------------
 
 
 def _affordable(model: LLM, ports: SearchPorts) -> tuple[int, str]:
@@ -125,7 +125,7 @@ def _cut(
         if document_id in sizes and spent + sizes[document_id] <= most:
             kept.add(document_id)
             spent += sizes[document_id]
-    if not kept and order:  # the first alone is more than may be looked at: what lies around its hits
+    if not kept and order:  # the first alone is more than may be read: the chunks around its hits
         return _around(hits, every, most, tokens is None)
     return Cut([summary for summary in every if summary.document_id in kept], len(kept), len(sizes) - len(kept))
 
