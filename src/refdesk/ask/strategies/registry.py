@@ -21,6 +21,9 @@ from refdesk.types import Hit
 
 SearchStrategy = Callable[[Query, SearchPorts], Awaitable[list[EngineHits]]]
 STRATEGIES: dict[str, SearchStrategy] = {}
+DEEP, DEEPEST = 50, 100  # hits that are reranked, and by which documents are ranked
+LEADING = 3  # first hits that lead on to others, and that stay before what they lead to
+BESIDE = 0.3  # weight of an engine, or of a variant of ours, beside the question as it stands; a model's counts as much
 
 
 def register(name: str) -> Callable[[SearchStrategy], SearchStrategy]:
@@ -62,9 +65,6 @@ async def hybrid_hits(query: Query, ports: SearchPorts) -> list[Hit]:
 # --- late interaction: reranks the first hits by how well each word of the question matches a word of theirs ---------
 # The token vectors are kept only where the owner wants them (`ingest.token_vectors`): they take 14 to 28 kB a chunk.
 
-DEEP, DEEPEST = 50, 100  # hits that are reranked, and by which documents are ranked
-LEADING = 3  # first hits that lead on to others, and that stay before what they lead to
-BESIDE = 0.3  # weight of an engine, or of a variant of ours, beside the question as it stands; a model's counts as much
 # What a perfect match of all words adds to a score of at most 1. nDCG@10 over hybrid on squad_dev11,
 # squadshift_reddit, hotpot_train100 and cranfield: .75 +.015, +.025, -.005, +.007; 1 +.018, +.037, -.004, +.004;
 # 1.25 +.017, +.037, -.002, +.001.
