@@ -20,8 +20,15 @@ import numpy as np
 from benchmarks.common import DATA, read_jsonl
 from benchmarks.words_only import WordsOnly
 
-from refdesk.ask.understand import FEATURES, WEIGHTS_FILE, candidates, features, keys_beside, meanings, word_list
+from refdesk.ask.understand import WEIGHTS_FILE, candidates, features, keys_beside, meanings, word_list
 from refdesk.text import query_terms, words
+
+# Of an edit, what was done; of a near word, whether and how often it is written in the documents and in its language.
+FEATURES = (
+    "any", "swapped", "key_beside", "vowel", "other_letter", "single_for_double", "left_out", "double_for_single",
+    "put_in", "first_letter", "last_letter", "two_edits", "in_documents", "documents", "in_language", "language",
+    "length", "name", "name_of_document",
+)  # fmt: skip
 
 # Added to what is fitted, because typos that are made do not tell: how often a word or a name is misspelled, how often
 # a question is about the library it is put to, that the first letter is seldom the wrong one (Pollock and Zamora 1984).

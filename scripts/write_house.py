@@ -24,7 +24,6 @@ HELPERS = {
     "tables",
     "document_names",
     "entities",
-    "key_sentences",
     "settings",
     "config",
     "prompts",

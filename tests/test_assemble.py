@@ -20,7 +20,7 @@ from refdesk.settings import Settings
 from refdesk.types import Chunk, Document, Hit
 
 PLAN = Plan("hybrid", 10, 20)
-WIDE = Budget(8000, 0, 0, 6000, 1000)
+WIDE = Budget(0, 6000, 1000)
 DOCUMENT = Document("d1", "manual.pdf", "", "h", "ready", title="Manual")
 
 

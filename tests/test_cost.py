@@ -13,7 +13,7 @@ import pytest
 from context_samples import chunk, passage
 from refdesk import Refdesk
 from refdesk.answer import Answer, Context, Plan, Spent, Turn
-from refdesk.ask.plan import FEW_QUESTIONS, FEWEST_PASSAGES, THOUGHTS, USUAL, Budget, Fitted, Prices, fit_to_cost
+from refdesk.ask.plan import FEW_QUESTIONS, FEWEST_TOKENS, THOUGHTS, USUAL, Budget, Fitted, Prices, fit_to_cost
 from refdesk.models import estimate, model_info
 from refdesk.settings import Settings
 from refdesk.text import CHARACTERS_PER_TOKEN
@@ -126,7 +126,7 @@ def test_a_model_that_thinks_is_expected_to_write_more() -> None:
 
 def test_a_model_that_does_not_stop_costs_no_more_than_the_limit() -> None:
     found = fitted(model="anthropic:claude-opus-4-1", average=10.0, limit=0.4)
-    assert "length" in found.cuts and found.budget.passages >= FEWEST_PASSAGES
+    assert "length" in found.cuts and found.budget.passages >= FEWEST_TOKENS
     prices = Prices(dict.fromkeys(USUAL, "anthropic:claude-opus-4-1"), Spent(), TURNS, Settings())  # type: ignore[arg-type]
     usual = found.expected_usd or 0.0
     more = estimate("anthropic:claude-opus-4-1", 0, found.budget.generation - prices.usual("answer")) or 0.0

@@ -304,7 +304,7 @@ def said(*verdicts: Verdict) -> str:
 def test_what_a_verifier_is_asked_and_says() -> None:
     held = texts("The anchor weighs 350 kg.")
     request = verify_request(query(), claims("partly", "supported", "supported"), held)
-    assert request.max_tokens == 440 and '"claim":1' in request.messages[0].content
+    assert request.max_tokens == 400 and '"claim":1' in request.messages[0].content
     found = []
     for answers in (("supported",) * 12, ("partly",) * 12, ("contradicted", *("supported",) * 11)):
         review = asyncio.run(verify(query(), claims(*("supported",) * 12), held, Says(said(*answers)), Trace()))

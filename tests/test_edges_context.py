@@ -86,7 +86,7 @@ def test_passages_in_a_budget(use_llm: bool) -> None:
     }
     found = []
     for tokens in (600, 420, 419, 400, 300, 250, 200, 150, 120, 100, 80, 60, 50, 40, 35, 30, 26, 25, 24, 10, 0):
-        budget = Budget(8000, 0, 0, tokens, 1000)
+        budget = Budget(0, tokens, 1000)
         retrieved = Retrieved(hits, hits, rows, {"sentenc": 2.0, "4": 3.0})
         plan = Plan("hybrid", 10, 20, use_llm=use_llm)
         made = assemble(asked(), plan, retrieved, Shelf(chunks), budget, Settings())  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def test_one_long_passage_in_a_budget() -> None:
     retrieved = Retrieved((hit(long),), (hit(long),), {}, {"sentenc": 0.2, "1": 0.3})
     found = []
     for tokens in range(270, 0, -6):
-        budget = Budget(8000, 0, 0, tokens, 1000)
+        budget = Budget(0, tokens, 1000)
         made = assemble(asked("Sentence 1 7 of it"), Plan("hybrid", 5, 9), retrieved, Shelf([long]), budget, Settings())  # type: ignore[arg-type]
         found.append([tokens, len(made.passages[0].text), made.passages[0].resolution, made.passages[0].text[:14]])
     freeze("one long passage", found)
@@ -113,7 +113,7 @@ def test_passages_in_so_many_bytes(most: int) -> None:
     hits = tuple(hit(one) for one in chunks)
     retrieved = Retrieved(hits, hits, {}, {})
     plan = Plan("hybrid", 10, 20)
-    made = assemble(asked(), plan, retrieved, Shelf(chunks), Budget(8000, 0, 0, 6000, 1000), Settings(), most)  # type: ignore[arg-type]
+    made = assemble(asked(), plan, retrieved, Shelf(chunks), Budget(0, 6000, 1000), Settings(), most)  # type: ignore[arg-type]
     assert len(made.text.encode()) <= most
     freeze(
         f"bytes {most}", [len(made.text), [[len(one.text), one.resolution] for one in made.passages], made.text[-30:]]
@@ -160,12 +160,12 @@ def test_room_for_each_part() -> None:
                 settings = replace(Settings(), **changed)
                 made = Budget.for_model(replace(info, context_window=window), settings)
                 key = f"{info.tier} {info.thinks} {window} {len(changed)}"
-                found[key] = [made.system, made.history, made.passages, made.generation, made.prompt]
+                found[key] = [made.history, made.passages, made.generation]
     bare = [
         Budget.for_model(None, Settings()),
         Budget.for_model(None, replace(Settings(), max_context_tokens=700)),
     ]
-    freeze("room", [found, [[one.window, one.passages, one.generation] for one in bare]])
+    freeze("room", [found, [[one.passages, one.generation] for one in bare]])
 
 
 @pytest.mark.parametrize("tier", ["tiny", "small", "medium", "large"])
@@ -174,7 +174,7 @@ def test_room_by_the_size_of_a_model(tier: Tier) -> None:
     for window in (1000, 9000, 30000, 200000):
         info = replace(model_info(MODELS[0]), tier=tier, context_window=window)
         made = Budget.for_model(info, Settings())
-        found.append([made.system, made.history, made.passages, made.generation])
+        found.append([made.history, made.passages, made.generation])
         for temperature in (-1.0, 0.0, 0.5):
             settings = replace(Settings(), temperature=temperature)
             request = make_request(Plan("hybrid", 5, 9, use_llm=True), Context((), "x", 1), TURNS, info, made, settings)

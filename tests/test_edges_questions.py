@@ -102,9 +102,9 @@ def test_topics_come_and_go() -> None:
 
 
 def test_turns_looked_back_on() -> None:
-    for count in (10, 11, 12, 13):
+    for count in (18, 19, 20, 21):
         before = [Turn("user", "What is Kestrel?"), *[Turn("assistant", "Yes.")] * count]
-        assert bool(stand_alone("What does it cost?", before).why) == (count < 12)
+        assert bool(stand_alone("What does it cost?", before).why) == (count < 20)
 
 
 # --- the same question? ----------------------------------------------------------------------------------------------

@@ -47,6 +47,19 @@ def test_numbers(text: str, expected: list[tuple[float, str]]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("no more than 5 kg", "under"),
+        ("more than 5 kg", "over"),
+        ("not less than 5 kg", "over"),
+        ("about 5 kg", "about"),
+    ],
+)
+def test_bounds(text: str, bound: str) -> None:
+    assert [found.bound for found in figures(text)] == [bound]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "2025-10-31",

@@ -11,8 +11,7 @@ from format_samples import saved
 from refdesk import Refdesk
 from refdesk.ask.plans import TableViews
 from refdesk.ask.sheet_view import SheetView
-from refdesk.ask.table_answer import MOST_CITED
-from refdesk.ask.table_view import AskedWords, CellPlan, GroupedView, View, foremost
+from refdesk.ask.table_view import MOST_TOLD, AskedWords, CellPlan, GroupedView, View, foremost
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder
 from refdesk.tables import grid_of
@@ -57,7 +56,7 @@ def test_the_group_with_the_highest_total_answers(desk: Refdesk, document: str, 
     assert "Amount" in figure.label and figure.formula.startswith(f"{value}: ")
     own = {row[3] for row in ROWS if row[1] == value and ("2023" not in question or "2023" in row[0])}
     assert {cell.text for cell in figure.cells if cell.column_path == ("Amount",)} == own
-    assert len(answer.citations) <= MOST_CITED
+    assert len(answer.citations) <= MOST_TOLD
 
 
 def plans(question: str) -> list[CellPlan]:

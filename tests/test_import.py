@@ -14,8 +14,7 @@ import pytest
 
 from refdesk import Refdesk
 from refdesk.errors import ProviderRefused, ProviderUnavailable, UsageError
-from refdesk.ingest.imported import read_lines
-from refdesk.providers.airtable import Airtable
+from refdesk.ingest.imported import Airtable, read_lines
 
 ANCHOR = {
     "chunk_id": "c1",

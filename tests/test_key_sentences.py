@@ -9,7 +9,7 @@ import pytest
 
 from evidence_samples import chunk
 from refdesk import Refdesk
-from refdesk.key_sentences import FEW_SECTIONS, key_sentences
+from refdesk.summaries import FEW_SECTIONS, key_sentences
 
 LINES = [
     "The harbour office counts every vessel that enters the basin before noon.",

@@ -25,7 +25,7 @@ from refdesk.trace import Trace
 from refdesk.types import Hit, Scope
 
 PLAN = Plan("hybrid", k=5, candidates=20)
-ROOM = Budget(8000, 0, 0, 6000, 1000)
+ROOM = Budget(0, 6000, 1000)
 FILLER = (
     "The harbour office keeps a log of arrivals. Pilots board at the outer buoy. The tide table hangs in the hall. "
 )

@@ -19,9 +19,8 @@ from library_samples import open_desk, seen_by
 from refdesk import Refdesk
 from refdesk.ask.plans import TableViews
 from refdesk.ask.sheet_view import SheetView
-from refdesk.ask.table_answer import MOST_CITED
 from refdesk.ask.table_question import describe, weights
-from refdesk.ask.table_view import AskedWords
+from refdesk.ask.table_view import MOST_TOLD, AskedWords
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder
 from refdesk.records import StoredTable
@@ -85,7 +84,7 @@ def test_a_question_to_a_sheet_is_answered_with_its_cells(desk: Refdesk, questio
     answer = desk.ask_sync(question)
     figure, *_ = answer.figures  # another reading may stand below
     assert figure.number == pytest.approx(wanted, abs=0.005) and answer.short == figure.value
-    assert 0 < len(figure.cells) <= MOST_CITED
+    assert 0 < len(figure.cells) <= MOST_TOLD
     assert sum(len(one.cells) for one in answer.figures) == len(answer.citations)
     pages = {page.page.number: page for page in desk.parts.documents.pages(figure.document_id)}
     for cell in figure.cells:
@@ -104,7 +103,7 @@ def test_how_many_cells_were_used_is_said(desk: Refdesk) -> None:
     answer = desk.ask_sync(QUESTIONS[0])
     count = len(amounts(region="North"))
     assert f"({count:,} values)" in answer.figures[0].formula
-    assert any(f"{count:,} cells" in note and str(MOST_CITED) in note for note in answer.notes)
+    assert any(f"{count:,} cells" in note and str(MOST_TOLD) in note for note in answer.notes)
     assert not desk.ask_sync(QUESTIONS[6]).notes
 
 

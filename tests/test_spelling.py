@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fit_spelling import FEATURES
 from refdesk import Refdesk
-from refdesk.ask.understand import FEATURES, WEIGHTS_FILE, correct, spelled, word_list
+from refdesk.ask.understand import WEIGHTS_FILE, correct, spelled, word_list
 from refdesk.text import edit_distances
 from refdesk.types import Scope
 

@@ -39,13 +39,13 @@ from refdesk.index.local import LocalIndex
 from refdesk.index.postgres import SESSION, PostgresIndex
 from refdesk.index.tokens import FileTokens
 from refdesk.ingest.add import Intake
+from refdesk.ingest.imported import Airtable
 from refdesk.ingest.runs import BackgroundPorts, Run, at_work
 from refdesk.ingest.tables import kept_tables
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
 from refdesk.library_desk import LibraryDesk
 from refdesk.ports import LLM, Embedder, Reranker, TokenEmbedder
-from refdesk.providers.airtable import Airtable
 from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.extras import make_embedder, token_embedder
 from refdesk.providers.given import TextEmbedder, checked_llm, given_embedder

@@ -10,10 +10,10 @@ from refdesk.arguments import checked_collection, checked_metadata
 from refdesk.caller_desk import DEFAULT_COLLECTION, CallerDesk
 from refdesk.errors import LibraryBusy, LibraryError, NotFound, UsageError
 from refdesk.ingest.imported import (
+    Airtable,
     AirtableSource,
     ImportedDocument,
     Importer,
-    Records,
     by_document,
     checked_chunk,
     read_lines,
@@ -30,7 +30,7 @@ class LibraryDesk(CallerDesk):
     jobs: Jobs
     files: Files
     background_ports: BackgroundPorts
-    open_airtable: Callable[[], Records]
+    open_airtable: Callable[[], Airtable]
 
     # chunks that were made elsewhere
 

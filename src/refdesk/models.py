@@ -274,6 +274,9 @@ def _tier(billions: float | None) -> Tier | None:
     return next((tier for most, tier in TIERS if billions <= most), "large")
 
 
+THOUGHTS = 1_500  # tokens that a model adds which thinks before it writes
+
+
 def estimate(name: str, prompt_tokens: int, completion_tokens: int) -> float | None:
     """What a call of this size costs in US dollars; 0 for a model that runs at home, None where no price is known.
 

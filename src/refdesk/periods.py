@@ -337,7 +337,7 @@ _MONTHS = re.compile(
 _NUMBERS = {name[:3].lower(): number for number, name in enumerate(month_name) if name}
 _RUN_ON = re.compile(r"(?<=[a-z]{3})(?=\d{1,2},)")  # "December31," as some files have it
 _WEEKS_OF_A_MONTH = 13 / 3
-YEAR = 12  # months
+QUARTER_MONTHS, YEAR = 3, 12  # months
 _TEXT = re.compile(
     r"(?:P(?P<length>\d{1,3})(?P<unit>[MY])/)?(?:(?P<end>\d{4}-\d\d-\d\d)|(?P<part>(?<=/)\d{4}))"
     r"|(?P<year>\d{4})?-?(?:Q(?P<quarter>[1-4])|(?P<month>\d\d))?"

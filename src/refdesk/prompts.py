@@ -20,6 +20,8 @@ CITE = {
     "titled": "the title and section of the passage in square brackets, such as [Title > Section]",
 }
 
+LONGEST_TEXT = 600  # characters of a message, a note or a question that is quoted in a prompt or taken from a reply
+MOST_TURNS = 20  # messages of a conversation that are looked back on: the last ten exchanges (seed 000)
 SUMMARY_MARK = "[SUMMARY]"  # before a passage that is shown in short
 
 _RULES = """\

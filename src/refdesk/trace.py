@@ -52,6 +52,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 LAST_CALLS = 5  # of a stack, in the log
+REPLY_TOKENS = 600  # of a model's JSON, at most: the longest lists the parts of a report
 
 logger = logging.getLogger("refdesk.ask")
 
@@ -182,11 +183,9 @@ def is_able(model: LLM) -> bool:
     return model_info(model.name).tier not in ("tiny", "small")
 
 
-async def json_reply(
-    model: LLM, system: str, text: str, schema: Mapping[str, Any], most: int, stage: Stage
-) -> Mapping[str, Any]:
+async def json_reply(model: LLM, system: str, text: str, schema: Mapping[str, Any], stage: Stage) -> Mapping[str, Any]:
     """The JSON that a model answers; empty when it is none."""
-    return json_object(await model_reply(model, system, text, schema, most, stage))
+    return json_object(await model_reply(model, system, text, schema, REPLY_TOKENS, stage))
 
 
 def json_object(reply: str) -> dict[str, Any]:

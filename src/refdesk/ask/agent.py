@@ -32,18 +32,19 @@ from refdesk.ask.generate import generate, refuses, write
 from refdesk.ask.judge import candidates, doubted, judge, refuse
 from refdesk.ask.keep import AskPorts, Keeper
 from refdesk.ask.markers import numbered_by_passage
-from refdesk.ask.plan import DEEP, Budget
+from refdesk.ask.plan import Budget
 from refdesk.ask.retrieve import Retrieval, interleave, retrieve
 from refdesk.ask.sentences import Evidence
 from refdesk.ask.strategies import STRATEGIES
+from refdesk.ask.strategies.registry import DEEP
 from refdesk.ask.table_answer import TablesRead
 from refdesk.ask.understand import understand
 from refdesk.ask.writing import Findings, doubt_of, read_and_write
 from refdesk.errors import ProviderError
-from refdesk.key_sentences import says_something, tells_something
 from refdesk.ports import LLM, Piece
 from refdesk.prompts import (
     FENCE_CLOSES,
+    LONGEST_TEXT,
     NOTE,
     NOTE_SCHEMA,
     NOTE_SYSTEM,
@@ -53,13 +54,12 @@ from refdesk.prompts import (
     PARTS_SYSTEM,
 )
 from refdesk.settings import Settings
+from refdesk.summaries import says_something, tells_something
 from refdesk.trace import Trace, in_thread, is_able, json_reply
 from refdesk.types import Hit
 
-PARTS_TOKENS, NOTE_TOKENS = 600, 400
 NOTED = 5  # passages that a model reads for one note
 READ = 24  # hits of all parts together that are read for the answer
-LONGEST_PART, LONGEST_NOTE = 400, 600  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ async def _parts(search: Search) -> list[SubQuestion]:
     if search.model is not None:
         with search.trace.optional("parts_model", model=search.model.name) as stage:
             system = (OUTLINE_SYSTEM if is_report else PARTS_SYSTEM).format(most=settings.agent_steps)
-            reply = await json_reply(search.model, system, search.query.standalone, PARTS_SCHEMA, PARTS_TOKENS, stage)
+            reply = await json_reply(search.model, system, search.query.standalone, PARTS_SCHEMA, stage)
             search.tokens += stage.usage.prompt_tokens + stage.usage.completion_tokens
             found = _planned(reply)
             stage.gave(parts=len(found))
@@ -185,8 +185,8 @@ def _planned(reply: Mapping[str, Any]) -> list[SubQuestion]:
     found: dict[str, SubQuestion] = {}
     for part in reply.get("parts") or ():
         question = " ".join(str(part.get("question", "")).split()) if isinstance(part, dict) else ""
-        if question and len(question) <= LONGEST_PART:
-            heading = " ".join(str(part.get("heading", "")).split())[:80].strip("#*: ")
+        if question and len(question) <= LONGEST_TEXT:
+            heading = " ".join(str(part.get("heading", "")).split())[:LONGEST_HEADING].strip("#*: ")
             found.setdefault(_same(question), SubQuestion(heading or headed(question), question))
     return list(found.values())
 
@@ -269,7 +269,7 @@ async def _noted(search: Search, part: SubQuestion) -> Note:
     quotes = await in_thread(extract, part.query, context, part.retrieved, desk.settings, 1)
     note = Note(
         replace(part, is_answered=is_answered and bool(quotes)),
-        " ".join(quote.text for quote in quotes)[:LONGEST_NOTE],
+        " ".join(quote.text for quote in quotes)[:LONGEST_TEXT],
         tuple(quote.evidence.chunk.id for quote in quotes),
         is_answered and bool(quotes),
     )
@@ -291,8 +291,8 @@ async def _read_note(search: Search, note: Note, context: Context, stage: Any) -
         whole=search.query.standalone,
         known=known,
     )
-    reply = await json_reply(search.model, NOTE_SYSTEM, message, NOTE_SCHEMA, NOTE_TOKENS, stage)
-    text = " ".join(str(reply.get("note", "")).split())[:LONGEST_NOTE]
+    reply = await json_reply(search.model, NOTE_SYSTEM, message, NOTE_SCHEMA, stage)
+    text = " ".join(str(reply.get("note", "")).split())[:LONGEST_TEXT]
     numbers = [number for number in reply.get("passages") or () if isinstance(number, int) and 0 < number <= len(shown)]
     if not text or not isinstance(reply.get("answered"), bool):
         stage.gave(fell_back="the model gave no note")
@@ -305,7 +305,7 @@ async def _read_note(search: Search, note: Note, context: Context, stage: Any) -
         text,
         chunks or note.chunks,
         is_answered,
-        tuple(part for part in following if part and len(part) <= LONGEST_PART),
+        tuple(part for part in following if part and len(part) <= LONGEST_TEXT),
     )
 
 
@@ -313,7 +313,7 @@ async def _read_note(search: Search, note: Note, context: Context, stage: Any) -
 
 
 def _found_parts(search: Search) -> list[SubQuestion]:
-    """Each part once, as its last search left it; what its note names stands first among its hits."""
+    """Each part once, after its last search; the hits that its note names come first."""
     found: dict[str, SubQuestion] = {}
     for note in search.notes:
         named = set(note.chunks)
@@ -347,7 +347,7 @@ def _joined(search: Search, parts: Sequence[SubQuestion]) -> Retrieved:
 def _with_notes(context: Context, search: Search, budget: Budget) -> Context:
     """The notes before the end of the fence, each with the numbers of its passages; none where nothing was found.
 
-    A part is told once. A tiny model takes "nothing was found" for the answer: it is told what was found alone.
+    Each part appears once. A tiny model takes "nothing was found" for the answer: it is only given what was found.
     """
     found: dict[str, Note] = {}
     for note in search.notes:

@@ -30,7 +30,7 @@ from refdesk.ask.citations import (
     render,
     stands_alone,
 )
-from refdesk.ask.plan import Budget, system_message
+from refdesk.ask.plan import Budget, longest, system_message
 from refdesk.library import LibraryReader
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS
 from refdesk.settings import Settings
@@ -306,15 +306,9 @@ def _worth(
 
 def _cut(passage: Passage, fits: Callable[[Sequence[Passage]], bool]) -> list[Passage]:
     """The longest beginning that finds room; none when not even a word does."""
-    low, high = 0, len(passage.text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits([replace(passage, text=passage.text[:middle], resolution="sentences")]):
-            low = middle
-        else:
-            high = middle - 1
-    text = passage.text[:low]
-    if low < len(passage.text) and " " in text:
+    whole = passage.text
+    text = whole[: longest(len(whole), lambda end: fits([replace(passage, text=whole[:end], resolution="sentences")]))]
+    if len(text) < len(whole) and " " in text:
         text = text[: text.rindex(" ")]
     return [replace(passage, text=text, resolution="sentences")] if text.strip() else []
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from refdesk.answer import Answer, Citation, Claim, Confidence, Source, Sufficiency
 from refdesk.ask.attest import origin_of
+from refdesk.ask.wording import SURE
 from refdesk.document_names import (
     DAY_NAMES,
     STRETCHES,
@@ -29,7 +30,7 @@ from refdesk.document_names import (
     subjects,
 )
 from refdesk.library import LibraryReader
-from refdesk.periods import SPOKEN_DATE, When, document_period, read_date
+from refdesk.periods import QUARTER_MONTHS, SPOKEN_DATE, YEAR, When, document_period, read_date
 from refdesk.text import QUERY_STOP_WORDS, named_lines, patterns, query_terms, terms, terms_of_each, words
 from refdesk.types import Chunk, Document, Range, Scope
 
@@ -42,7 +43,7 @@ LONGEST_ENDING = 2  # letters by which two forms of a word that is mentioned may
 READ_AT_ONCE = 16  # chunks; most hold the word, and then the rest of their document is passed over
 READ = "taken from the library's list of documents"
 READ_IN_PART = f"{READ}, for part of the question"
-IN_PART = 0.6  # the chance that a part of what was asked for is of use; not measured, below `high`
+IN_PART = SURE  # the chance that a part of what was asked for is of use; not measured, below `high`
 EMPTY = "There are no documents yet. Add some, then ask about them."
 
 
@@ -127,7 +128,7 @@ def _read(kind: str, text: str, documents: Sequence[Document], today: datetime.d
 
 
 def _is_of(document: Document, days: Days) -> bool:
-    """Whether its date lies within; a report of a year is of that year, whenever its file was made."""
+    """Whether its date is within these days; a report of a year is of that year, whenever its file was made."""
     years = document_period(document.name, document.title).years
     if years and days.first and days.last and days.first.year == days.last.year and days.is_long:
         return days.first.year in years
@@ -208,13 +209,13 @@ class FirstMention:
     sentence: int
 
 
-def mentions(phrase: str, scope: Scope, library: LibraryReader, most: int = COUNTED) -> list[FirstMention]:
+def mentions(phrase: str, scope: Scope, library: LibraryReader) -> list[FirstMention]:
     """Of each document in scope the first sentence that holds these words in a row; in the order they were added."""
     languages = library.languages or ("en",)
     content = [word for word in dict.fromkeys(words(phrase)) if word not in QUERY_STOP_WORDS] or words(phrase)
     waiting = sorted(set.intersection(*(library.holding(query_terms(word, languages), scope) for word in content)))
     found: dict[str, FirstMention] = {}
-    while waiting and len(found) < most:
+    while waiting and len(found) < COUNTED:
         rows, waiting, read = library.chunks(waiting[:READ_AT_ONCE]), waiting[READ_AT_ONCE:], 0
         for chunk_id, (chunk, document) in sorted(rows.items()):
             if document.id in found:
@@ -224,7 +225,7 @@ def mentions(phrase: str, scope: Scope, library: LibraryReader, most: int = COUN
                 # A document's chunks were written in a row: the others of this one need not be read.
                 read = chunk_id + document.chunk_count - 1 - chunk.sequence
         waiting = [chunk_id for chunk_id in waiting if chunk_id > read]
-    return list(found.values())[:most]
+    return list(found.values())[:COUNTED]
 
 
 def _sentence_with(phrase: str, chunk: Chunk, language: str) -> int | None:
@@ -498,7 +499,7 @@ _WEEKDAYS = {
     for day, words in named_lines("catalogue", "weekdays").items()
 }
 _ENDS = patterns("catalogue", "ends", re.IGNORECASE)
-_COUNT = re.compile(r"(?:(?<!\w)\w++\s++){0,2}(?<!\w)(\d{1,4})\s++\Z")  # with what stands before it: "in the last 7"
+_COUNT = re.compile(r"(?:(?<!\w)\w++\s++){0,2}(?<!\w)(\d{1,4})\s++\Z")  # with the words before it: "in the last 7"
 _DAYS = {"hour": 1, "day": 1, "week": 7, "month": 30, "year": 365}
 
 
@@ -579,11 +580,11 @@ def _whole(when: When, today: datetime.date) -> tuple[datetime.date, datetime.da
     if when.decade or not (when.year or when.month):
         return None
     year = when.year or today.year
-    first_month = when.month or (3 * when.quarter - 2 if when.quarter else 1)
-    last_month = when.month or (3 * when.quarter if when.quarter else 12)
+    last_month = when.month or QUARTER_MONTHS * when.quarter or YEAR
+    first_month = when.month or (last_month - QUARTER_MONTHS + 1 if when.quarter else 1)
     try:
         first = datetime.date(year, first_month, when.day or 1)
-        after = datetime.date(year + last_month // 12, last_month % 12 + 1, 1)
+        after = datetime.date(year + last_month // YEAR, last_month % YEAR + 1, 1)
     except ValueError:  # 31 February
         return None
     last = first if when.day else after - datetime.timedelta(days=1)

@@ -58,12 +58,14 @@ _SMALL_WORDS = QUERY_STOP_WORDS | {"de", "und", "et"}
 def plain(inner: str) -> str:
     """What a reader sees of it: no tags, no invisible or combining characters, no emphasis, one kind of digit."""
     text = unicodedata.normalize("NFKC", _TAG.sub("", inner)).replace("`", "")
-    seen = "".join(" " if c in "\n\t" else c for c in text if c in "\n\t" or unicodedata.category(c) not in _UNSEEN)
+    seen = "".join(
+        " " if c in "\n\t" else c for c in text if c in "\n\t" or not unicodedata.category(c).startswith(_UNSEEN)
+    )
     digits = "".join(str(unicodedata.digit(c)) if unicodedata.category(c) == "Nd" else c for c in seen)
     return " ".join(digits.strip(_EDGES).replace("**", "").split())
 
 
-_UNSEEN = frozenset(("Cf", "Cc", "Mn", "Me", "Cn", "Co", "Cs"))
+_UNSEEN = ("C", "Mn", "Me")
 
 
 class CitationResolver:
@@ -341,11 +343,11 @@ _CITED = "source|passage|doc|document|chunk|ref|citation|context|page"
 _SECTIONS = "instruction|response|system|input|human|assistant|user"
 
 # [1], [Source 2], [DOC: …], [Title > Section], 【1†…】, \\[3\\], &#91;4&#93;: every form that reads as a citation.
-_OPEN = r"\\?\[|【|［|〔|⟦|&#0*91;|&#[xX]0*5[bB];|&lbrack;|&lsqb;"
-_CLOSE = r"\\?\]|】|］|〕|⟧|&#0*93;|&#[xX]0*5[dD];|&rbrack;|&rsqb;"
-_BRACKET = re.compile(rf"(?:{_OPEN})((?:(?!{_OPEN}|{_CLOSE}).){{0,400}}?)(?:{_CLOSE})", re.DOTALL)
-_HAS_BRACKET = re.compile(_OPEN)
-_UNCLOSED = re.compile(rf"(?:{_OPEN})(?=\W{{0,200}}+(?:\d|(?:{_CITED})\b))", re.IGNORECASE)
+OPEN = r"\\?\[|【|［|〔|⟦|&#0{0,3}91;|&#[xX]0{0,3}5[bB];|&lbrack;|&lsqb;"
+CLOSE = r"\\?\]|】|］|〕|⟧|&#0{0,3}93;|&#[xX]0{0,3}5[dD];|&rbrack;|&rsqb;"
+_BRACKET = re.compile(rf"(?:{OPEN})((?:(?!{OPEN}|{CLOSE}).){{0,400}}?)(?:{CLOSE})", re.DOTALL)
+_HAS_BRACKET = re.compile(OPEN)
+_UNCLOSED = re.compile(rf"(?:{OPEN})(?=\W{{0,200}}+(?:\d|(?:{_CITED})\b))", re.IGNORECASE)
 _TARGET = re.compile(r"\([^()\s]{1,500}\)")
 _ROUND = re.compile(rf"\((\s*(?:{_CITED})s?[\s:.#]*\d[^()\n]{{0,80}})\)", re.IGNORECASE)
 _EMPTY = frozenset(("", " ", "x", "X", "...", "…"))  # boxes to tick, and what was left out
@@ -542,7 +544,7 @@ def by_sequence(passages: Sequence[Passage]) -> list[Passage]:
 
 
 def _chunk_texts(passage: Passage) -> list[tuple[Passage, Chunk, str]]:
-    """Each chunk of a whole passage under its own number; a shortened passage stands under that of its hit."""
+    """Each chunk of a whole passage under its own number; a shortened passage under that of its hit."""
     if passage.resolution != "full":
         return [(passage, passage.hit.chunk, passage.text)]
     return [(passage, chunk, text) for chunk, text in joined(passage.chunks) if text]
@@ -560,7 +562,7 @@ def picture(chunk: Chunk) -> str:
 
 
 def _label(passage: Passage) -> str:
-    """`Price list › Moorings, page 7`; the name stands for a missing title."""
+    """`Price list › Moorings, page 7`; the name where there is no title."""
     document, path = passage.document, list(passage.hit.heading_path)
     title = document.title or document.name
     if path and path[0] == title:

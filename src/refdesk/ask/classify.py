@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,8 +74,8 @@ def examples(embedder: Embedder) -> Examples | None:
         if embedder.name not in _made:
             _made[embedder.name] = None
             if embedder.name == SHIPPED:
-                kept = np.load(ASSETS / VECTORS_FILE).astype(np.float32)
-                _made[embedder.name] = _examples(kept, SHIPPED)
+                vectors = np.load(ASSETS / VECTORS_FILE).astype(np.float32)
+                _made[embedder.name] = _examples(vectors, SHIPPED)
             else:
                 threading.Thread(target=_make, args=(embedder,), name="examples", daemon=True).start()
     return _made[embedder.name]
@@ -140,7 +140,7 @@ def without_greeting(text: str) -> str:
 
 
 def reply(query: Query) -> str:
-    """What is said to small talk, and to what no document can do."""
+    """The reply to small talk, and to requests that no document can fulfil."""
     if query.route == "out_of_scope":
         return OUT_OF_SCOPE
     group, language = _kind_and_language(query.question)
@@ -149,9 +149,9 @@ def reply(query: Query) -> str:
 
 
 def _kind_and_language(text: str) -> tuple[str, str]:
-    said = " ".join(text.replace("’", "'").split())
-    whole = " ".join(re.sub(r"(?:(?<![\s,])[\s,]+)?(?<![!?.…,;:)(])[!?.…,;:)(]+(?=\s|\Z)", " ", said).split())
-    rest = without_greeting(said).strip(" !?.…,;:")  # "Hello! How are you?" is a feeling
+    spoken = " ".join(text.replace("’", "'").split())
+    whole = " ".join(re.sub(r"(?:(?<![\s,])[\s,]+)?(?<![!?.…,;:)(])[!?.…,;:)(]+(?=\s|\Z)", " ", spoken).split())
+    rest = without_greeting(spoken).strip(" !?.…,;:")  # "Hello! How are you?" is a feeling
     for candidate in dict.fromkeys((whole, rest)):
         for group, language, pattern in _SPOKEN:
             if pattern.match(candidate):
@@ -166,16 +166,16 @@ HINTS: dict[Intent, Hints] = {
     "summary": Hints(top_k=12, use_mmr=True, template="summary"),
     "analytical": Hints(top_k=12, use_reasoning=True, template="analytical"),
 }
-INTENTS: tuple[Intent, ...] = ("factual", "summary", "comparison", "list", "analytical")
+INTENTS: tuple[Intent, ...] = get_args(Intent)
 OPEN_QUESTIONS = frozenset(["", "what", "how", "why"])  # what a summary is asked with; "who" and "when" want one thing
-CLEAR_VOTE = 0.8  # share of the nearest examples' votes that settles an intent no rule has settled …
-CLEAR_COSINE = 0.5  # … when the nearest is at least this near
+# Share of the nearest examples' votes that settles an intent no rule has settled, when the nearest is near.
+CLEAR_VOTE = 0.8
 # Cosine to an example that settles a route other than searching. Of TREC's, SQuAD's and MTRAG's 2,009 questions 7 are
 # taken away from the documents by these, docs/log.md; the second holds whatever words the documents know.
-CHAT, CLEAR_CHAT, ERRAND = 0.5, 0.6, 0.5
+NEAR, CLEAR_CHAT = 0.5, 0.6
 LIBRARY = 0.75  # the same for a question about the list of documents, with other embedders than the shipped one
 MARGIN = 0.1  # by how much such an example must be nearer than any question to documents
-LONGEST_CHAT = 12  # words
+LONGEST_PHRASE = 12  # words of small talk, an errand or a side of a comparison; a longer one is a clause or a text
 UNKNOWN = 0.5  # what examples would say, where there are none
 
 
@@ -224,20 +224,20 @@ def _rounded(confidence: float) -> float:
 
 def _away_from_documents(text: str, closest: Mapping[str, float], unknown: int) -> Route | None:
     """Small talk or an errand that no rule knows, near an example of one and far from all questions to documents."""
-    if len(text.split()) > LONGEST_CHAT:
+    if len(text.split()) > LONGEST_PHRASE:
         return None
     needed = max(closest[intent] for intent in INTENTS) + MARGIN
-    if closest["conversational"] >= max(needed, CHAT if unknown else CLEAR_CHAT):
+    if closest["conversational"] >= max(needed, NEAR if unknown else CLEAR_CHAT):
         return "conversational"
     is_order = ASKING.isdisjoint(words(text)[:1])  # a question may be one to the documents, "weather" or not
-    return "out_of_scope" if unknown and is_order and closest["out_of_scope"] >= max(needed, ERRAND) else None
+    return "out_of_scope" if unknown and is_order and closest["out_of_scope"] >= max(needed, NEAR) else None
 
 
 def _catalogue(text: str, vector: Any, examples: Examples, closest: Mapping[str, float]) -> str:
     """What of the list of documents it asks for: learned for the shipped embedder, with others by nearest examples."""
     if examples.space == SHIPPED:
         return asks_catalogue(text, vector)
-    if len(text.split()) > LONGEST_CHAT:
+    if len(text.split()) > LONGEST_PHRASE:
         return ""
     others = max(cosine for label, cosine in closest.items() if label != "library")
     return "list" if closest["library"] >= max(LIBRARY, others + MARGIN) else ""
@@ -255,7 +255,7 @@ def _intent(
     if not votes:
         return "factual", "nothing in its wording", True, UNKNOWN
     best = max(INTENTS, key=lambda intent: votes.get(intent, 0.0))
-    if best != "factual" and votes.get(best, 0.0) >= CLEAR_VOTE and closest[best] >= CLEAR_COSINE:
+    if best != "factual" and votes.get(best, 0.0) >= CLEAR_VOTE and closest[best] >= NEAR:
         return best, "nearest examples", False, votes[best]
     other = max(share for intent, share in votes.items() if intent != "factual") if len(votes) > 1 else 0.0
     return "factual", "nothing in its wording", best == "factual", 1.0 - other / 2
@@ -307,7 +307,6 @@ def _weights() -> NDArray[np.float32]:
 
 MOST_SIDES = 4
 LONGEST_QUESTION = 400  # characters; a longer one says in its own way what it compares
-LONGEST_SIDE = 12  # words; a longer one is a clause, and the sentence was no comparison of two things
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
@@ -374,13 +373,12 @@ _WHAT_IS = re.compile(
     r"^what(?:'s| is| are| was| were) (?=.*\b(?:vs\.?|versus)\b)(?:the )?(?!difference)", re.IGNORECASE
 )
 
-# Comparatives whose plain form their ending does not tell.
-_PLAIN = {
-    "better": "good", "worse": "bad", "bigger": "big", "hotter": "hot", "thinner": "thin", "larger": "large",
-    "wider": "wide", "safer": "safe", "later": "late", "nicer": "nice", "closer": "close", "simpler": "simple",
-    "denser": "dense", "rarer": "rare", "finer": "fine", "further": "far", "farther": "far", "elder": "old",
-    "wetter": "wet", "purer": "pure", "looser": "loose", "stabler": "stable", "riper": "ripe",
-}  # fmt: skip
+# Comparatives that are made of another word.
+_PLAIN = {"better": "good", "worse": "bad", "further": "far", "farther": "far", "elder": "old"}
+_DOUBLED = re.compile(r"([^aeioulsf])\1$")  # "bigg", but "small"
+_LACKS_E = re.compile(
+    r"(?:(?<![aeiou])[aeiou][^aeiouwxy]|[^aeioul]l|rg|ns|oos)$"
+)  # "lat", "simpl", "larg", "dens", "loos"
 
 
 def sides(question: str) -> tuple[str, ...]:
@@ -401,11 +399,14 @@ def plain_form(comparative: str) -> str:
         return word.partition(" ")[2].strip()
     if word.endswith("ier"):
         return word[:-3] + "y"
-    return word[:-2] if word.endswith("er") else word
+    stem = word.removesuffix("er")
+    if stem == word:
+        return word
+    return f"{stem}e" if _LACKS_E.search(stem) else _DOUBLED.sub(r"\1", stem)
 
 
 def _cut(text: str, *dividers: re.Pattern[str]) -> list[str]:
-    """What stands between the dividers, each the first behind the one before it; empty when one is not there."""
+    """The text between the dividers, each searched for behind the one before; empty when one is missing."""
     parts, start = [], 0
     for divider in dividers:
         found = divider.search(text, start + 1)
@@ -468,7 +469,7 @@ def _without_aspect(side: str, *, to_verb: bool) -> tuple[str, str, str]:
 
 
 def _searched(side: str, of: str, aspect: str, link: str) -> str:
-    """One side with what is asked of it: `warranty of the TG-4`, `TG-4 in 2023`, `price of the TG-4`."""
+    """One side with the attribute that is compared: `warranty of the TG-4`, `TG-4 in 2023`, `price of the TG-4`."""
     if of:
         side = f"{of} in {side}" if _PERIOD.match(side) else f"{of} of {side}"
     if not aspect:
@@ -481,7 +482,7 @@ def _split(first: str, last: str) -> list[str]:
     """The sides, `A, B` and `C`, with what they share given to each: "the basic and the premium plan"."""
     named = [side.strip(" ,") for side in (*(side.strip().removeprefix("and ") for side in first.split(",")), last)]
     named = [side for side in named if side]
-    if any(len(side.split()) > LONGEST_SIDE for side in named):
+    if any(len(side.split()) > LONGEST_PHRASE for side in named):
         return []
     *before, tail = named
     return [*(_with_noun_of(side, tail) for side in before), _completed(tail, before[0])] if before else []

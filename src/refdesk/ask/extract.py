@@ -42,9 +42,9 @@ from refdesk.ask.wording import (
 )
 from refdesk.ask.yes_or_no import yes_or_no
 from refdesk.document_names import is_called_after
-from refdesk.key_sentences import ENDS
 from refdesk.periods import period_of
 from refdesk.settings import Settings
+from refdesk.summaries import ENDS
 from refdesk.text import query_terms
 from refdesk.types import Chunk, Document, FoundSpan
 

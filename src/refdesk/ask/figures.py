@@ -15,15 +15,64 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 from string import ascii_letters
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from refdesk.answer import Citation, Conflict, Context, Query
 from refdesk.ask.sentences import FRAME, question_words
-from refdesk.ask.units import CURRENCIES, FRACTIONS, ORDINALS, SCALES, UNITS, WORDS, Unit
-from refdesk.ask.wording import CELLS, KEPT, STOP_TERMS, named_cells, read
+from refdesk.ask.wording import CELLS, KEPT, NUMBER_WORDS, STOP_TERMS, named_cells, read
 from refdesk.periods import DATE_PATTERN, Period, When, document_period, read_date, spaced
-from refdesk.text import terms, words
+from refdesk.text import asset_lines, terms, word_list, words
 from refdesk.types import Chunk, Document
+
+# --- the words that figures are written with: scales, currencies, units, fractions, numbers (assets/units.txt) --------
+# `g 1 k m = g gram`: g, kg, mg, gram, grams, kilogram, kilograms, milligram, milligrams, in grams
+
+
+class Unit(NamedTuple):
+    base: str
+    factor: float
+
+
+def _lines(section: str) -> Iterator[tuple[str, list[str]]]:
+    """(meaning, spellings) of `what = spelling spelling …`; a word alone means itself."""
+    for line in asset_lines("units", section):
+        meaning, _, spellings = line.partition(" = ")
+        yield meaning, (spellings or meaning).split()
+
+
+def _with_plural(word: str) -> tuple[str, ...]:
+    return (word, f"{word}s") if word.isalpha() and word.islower() and len(word) > 2 and word[-1] != "s" else (word,)
+
+
+def _units() -> Iterator[tuple[str, Unit]]:
+    """(spelling, unit): "kg" and "kilograms" come from `g 1 k = g gram` and the prefixes."""
+    prefixes = {sign: (signs[0], float(factor)) for factor, signs in _lines("prefixes") for sign in signs[1:]}
+    for meaning, (sign, *names) in _lines("units"):
+        base, factor, *signs = (meaning if " " in meaning else f"{meaning} 1").split()
+        written = [(spelling, 1.0) for spelling in (sign, *names)]
+        for prefix in signs:
+            name, times = prefixes[prefix]
+            written += [(prefix + sign, times), *((name + spelling, times) for spelling in names)]
+        for word, times in written:
+            yield from ((form, Unit(base, float(factor) * times)) for form in _with_plural(word))
+
+
+SCALES = {form: float(factor) for factor, listed in _lines("scales") for word in listed for form in _with_plural(word)}
+CURRENCIES = {form: code for code, listed in _lines("currencies") for word in listed for form in _with_plural(word)}
+UNITS = dict(_units())
+ORDINALS = {word: number for number, word in enumerate(word_list("units", "ordinals"), 1)} | {"twentieth": 20}
+WORDS = {word: float(number) for word, number in NUMBER_WORDS.items()}
+WORDS |= {word: SCALES[word] for word in word_list("words", "number words") if word in SCALES}
+_PARTS = {"half": 2, "quarter": 4} | {word: number for word, number in ORDINALS.items() if 2 < number <= 10}
+FRACTIONS = {f"a {part}": 1 / number for part, number in _PARTS.items()} | {"half": 1 / 2}
+FRACTIONS |= {
+    f"{word} {part}{'s' * (count > 1)}": count / number
+    for part, number in _PARTS.items()
+    for word, count in NUMBER_WORDS.items()
+    if 0 < count < number
+}
+
+# --- the figures of a text -------------------------------------------------------------------------------------------
 
 Kind = Literal["number", "date", "time", "code", "ordinal"]
 
@@ -84,15 +133,16 @@ _FIGURE = re.compile(
 _PREFIXES = frozenset(
     ("mid", "early", "late", "pre", "post", "non", "in", "of", "and", "to", "p", "pp", "no", "vol", "rs", "us")
 )
-_OVER = re.compile(
-    r"(?:more than|over|at least|above|exceed(?:s|ed|ing)?|greater than|upwards? of|not less than|>=?|≥)\s*\Z", re.I
-)
-_UNDER = re.compile(r"(?:less than|fewer than|under|at most|below|up to|no more than|not more than|<=?|≤)\s*\Z", re.I)
-_ABOUT = re.compile(
-    r"(?:about|around|roughly|approximately|approx\.?|nearly|almost|some|circa|ca\.?|close to|an? estimated|~|≈)\s*\Z",
-    re.I,
+_BOUND = re.compile(
+    r"(?:(?P<over>more than|over|at least|above|exceed(?:s|ed|ing)?|greater than|upwards? of|not less than|>=?|≥)"
+    r"|(?P<under>less than|fewer than|under|at most|below|up to|no more than|not more than|<=?|≤)"
+    r"|(?P<about>about|around|roughly|approximately|approx\.?|nearly|almost|some|circa|ca\.?|close to"
+    r"|an? estimated|~|≈)"
+    r")\s*\Z",
+    re.IGNORECASE,
 )
 THOUSAND = 3  # digits that are set apart
+_FIRST_NUMBER = re.compile(_NUMBER)
 _HALF = re.compile(r"([ap])\.?m", re.I)
 _JOINING = frozenset(("-", "–", "—", "to", "and", "or", "bis", "through"))  # the ends of a range
 
@@ -248,16 +298,8 @@ def _spelled(match: re.Match[str]) -> Quantity | None:
 
 
 def _bound(text: str, start: int) -> str:
-    before = text[max(0, start - 24) : start]
-    return (
-        "over"
-        if _OVER.search(before)
-        else "under"
-        if _UNDER.search(before)
-        else "about"
-        if _ABOUT.search(before)
-        else ""
-    )
+    found = _BOUND.search(text[max(0, start - 24) : start])
+    return (found and found.lastgroup) or ""
 
 
 def _shared_units(found: list[Quantity], text: str) -> Iterator[Quantity]:
@@ -272,9 +314,6 @@ def _shared_units(found: list[Quantity], text: str) -> Iterator[Quantity]:
             yield replace(figure, others=(*figure.others, (figure.value * abs(factor), following.unit)))
         else:
             yield figure
-
-
-_FIRST_NUMBER = re.compile(_NUMBER)
 
 
 def agrees(claim: Quantity, source: Quantity) -> bool:
@@ -345,7 +384,7 @@ def _within(value: float, limit: float) -> bool:
 
 MORE = 0.5  # of the words two statements share, one may have that many beside them, as long as the other adds none
 
-_OBLIGE = frozenset(terms(" ".join(FRAME))) | frozenset(terms("need needs shall require required has have to be"))
+_OBLIGE = frozenset(terms(" ".join(FRAME))) | frozenset(terms("need shall require"))
 # What follows a comma belongs to the statement when it narrows it down ("…, if it stands in salt water").
 _PART = re.compile(r"[;:()—]|,(?=\s)")
 _NARROWS = re.compile(

@@ -49,7 +49,7 @@ from refdesk.ask.generate import NOTHING, general, unproved, write
 from refdesk.ask.judge import Relevance, begin, candidates, judge, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped, no_picture, no_place
 from refdesk.ask.listing import summed_up
-from refdesk.ask.model_figures import MOST_TABLES, WORTH_ASKING, model_plan
+from refdesk.ask.model_figures import MOST_TABLES, model_plan
 from refdesk.ask.named_figures import says_ratio, with_named_figures
 from refdesk.ask.no_answer import is_fit_figure, is_told_better
 from refdesk.ask.plan import Budget, left_out, make_plan
@@ -70,7 +70,7 @@ from refdesk.ask.table_answer import (
 )
 from refdesk.ask.table_question import with_named_rows
 from refdesk.ask.understand import understand
-from refdesk.ask.wording import LIKELY, PERCENT, wanted
+from refdesk.ask.wording import LIKELY, PERCENT, UNLIKELY, wanted
 from refdesk.ask.writing import Findings, doubt_of, read_and_write
 from refdesk.errors import AskError, RefdeskError
 from refdesk.library import LibraryReader
@@ -328,7 +328,7 @@ async def _planned(
 ) -> TablePlan | None:
     """The plan of a model, where the learned one is doubtful and one is named; None: the text is asked."""
     model = desk.models.role("router") if plan.use_llm else None
-    if model is None or not is_able(model) or found.best is None or found.best.chance < WORTH_ASKING:
+    if model is None or not is_able(model) or found.best is None or found.best.chance < UNLIKELY:
         return None
     planned = None
     with trace.optional("plan_model", model=model.name) as stage:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from refdesk.answer import Turn
-from refdesk.ask.wording import ARTICLES, AUXILIARIES, DOING, KEPT, is_plural
+from refdesk.ask.wording import ARTICLES, AUXILIARIES, DOING, KEPT, QUESTION_WORDS, is_plural
+from refdesk.prompts import MOST_TURNS
 from refdesk.text import QUERY_STOP_WORDS, STOP_WORDS, terms, word_set, words
 
 # --- which things does a text speak of? Noun phrases by their borders -----------------------------------------------
@@ -28,7 +29,6 @@ LONGEST = 8  # words; a longer run is a heading or a list
 
 _WORD = re.compile(r"[^\W_](?:[\w&+#]|[-./](?=\w)|['’](?=[A-Z]|t\b))*|['’]s\b|[^\w\s]")
 _INSIDE_NAMES = frozenset(["of", "for", "the", "de", "la", "von", "van", "and", "&"])
-_NAMED_BY_BEING = frozenset(["what", "who", "which", "where", "what's", "who's"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _belongs(tokens: list[_Token], place: int, run: list[int]) -> bool:
     if token.is_name and lowered not in STOP_WORDS and token.text != "I":
         return True
     if place and tokens[place - 1].is_name and any(token.is_name for token in tokens[place + 1 : place + 2]):
-        return False  # what stands between two names says something of them: "Bergen reach Lodin Point"
+        return False  # words between two names say something about them: "Bergen reach Lodin Point"
     before = tokens[place - 1].text.lower() if place else ""
     opened_by = tokens[run[0] - 1].text.lower() if run and run[0] else before
     if lowered in FRAME and opened_by in ARTICLES:  # a noun there: "the file size", "the annual report"
@@ -142,14 +142,12 @@ def _is_predicate(tokens: list[_Token], before: str, last: int, *, is_name: bool
         return False
     if word.text.endswith("ed"):
         return True
-    opening = [token.text.lower() for token in tokens[:2]]
-    asks_what_it_is = opening[0] in _NAMED_BY_BEING or (opening[0] == "how" and opening[-1] not in AUXILIARIES)
+    asks_what_it_is = tokens[0].text.lower() in QUESTION_WORDS
     return is_name and (before in DOING or (before in AUXILIARIES and not asks_what_it_is))
 
 
 Nearness = Callable[[str], float]
 
-MOST_TURNS = 12  # messages looked back on
 # Best cosine in the documents (MiniLM): below FAR they hold nothing near a question as it was asked, so it leans on
 # what was said before; from NEAR on they answer it, whatever it points at. Tuned on half of MTRAG's conversations:
 # .40–.44 do equally well, docs/log.md.
@@ -159,7 +157,6 @@ SOME_WORDS = 5  # with more of its own, and no sign of leaning, it is a new ques
 CANDIDATES = 3  # topics tried
 NEARNESS_WEIGHT = 20.0  # of a cosine against salience
 LONGEST_BEFORE = 150  # characters of the question before that are put beside "What about installation?"
-TWO_TOPICS = 0.1  # salience that two topics in one question cost
 CLEAR_SIGNS = ("bare", "ellipsis", "pronoun")
 UNCLEAR_SIGNS = ("far", "short")
 # Cosine that a question may take from its topic and still belong to it. "Who won the chess championship? (drift)" is
@@ -210,7 +207,6 @@ _ABOUT = re.compile(
     r"\s*+(?P<what>.*[^?.! \n]|.)[?.! ]*+$",
     re.IGNORECASE,
 )
-_PLACING = frozenset(("on", "in", "at", "with", "by", "from", "during", "after", "before"))
 _ASIDE = re.compile(r"(?:(?<!\s)\s+)?\([^()]*\)$")  # what an earlier question was completed with
 _MONTHS = "|".join(month_name[1:])
 _PERIOD = re.compile(rf"\b(?:Q[1-4](?:\s+(?:of\s+)?(?:19|20)\d\d)?|(?:FY\s?)?(?:19|20)\d\d|H[12]|{_MONTHS})\b")
@@ -232,16 +228,16 @@ def follow_up_sign(question: str, earlier: Sequence[str]) -> str:
     content = _content(text)
     if not content:  # "Why?", "Tell me more."
         return "bare"
-    if (about := _ABOUT.match(text)) and len(about["what"].split()) <= 8:
+    if (about := _ABOUT.match(text)) and len(about["what"].split()) <= LONGEST:
         return "ellipsis"
     return "short" if len(content) <= 1 and not _names_its_thing(text) else ""
 
 
 def _names_its_thing(text: str) -> bool:
     """A name, or a thing that is brought in: "What is anemia?", but not "What are the suppliers of the city?"."""
-    own = [phrase for phrase in phrases(text) if is_topic(phrase)]
-    brought_in = bool(own) and all(token.article != "the" for token in own)
-    return any(token.is_name for token in own) or (brought_in and _DEFINING.match(text) is not None)
+    topics = [phrase for phrase in phrases(text) if is_topic(phrase)]
+    brought_in = bool(topics) and all(token.article != "the" for token in topics)
+    return any(token.is_name for token in topics) or (brought_in and _DEFINING.match(text) is not None)
 
 
 def points_back(question: str) -> str:
@@ -281,53 +277,34 @@ def _content(text: str) -> list[str]:
 # --- what does it lean on? ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SalienceWeights:
-    """How salience comes and goes; tuned on one half of four sets of conversations, docs/log.md."""
-
-    decay: float = 0.8  # from one question to the next
-    name: float = 0.6
-    defined: float = 0.8  # "what is X"
-    about: float = 0.5  # "tell me about X"
-    first: float = 0.3  # in the first question
-    carried: float = 1.0  # a question was understood by it
-    answered: float = 0.5  # named in the answer
-    number: float = 0.4  # they: plural; it: singular
-    person: float = 1.2  # he, she: a name of a person
-
-
-WEIGHTS = SalienceWeights()
+# What is left of a topic's salience with each question. All else that tells a topic counts one: a mention, a name,
+# "what is X", "about X", the first question, number and person of the pronoun, a question that was understood by it.
+# Weights tuned one by one gave CANARD .7287 and CAsT .7956, these .7303 and .7959 (docs/log.md).
+DECAY = 0.8
 
 
 class Topics:
     """What a conversation speaks of, and how much at this moment."""
 
-    def __init__(self, weights: SalienceWeights = WEIGHTS) -> None:
-        self._weights = weights
+    def __init__(self) -> None:
         self._salience: dict[str, float] = {}
         self._phrases: dict[str, Phrase] = {}
-        self._asked = 0
 
     def hear_question(self, question: str, carried: str) -> None:
-        weights = self._weights
-        self._salience = {key: value * weights.decay for key, value in self._salience.items()}
+        self._salience = {key: value * DECAY for key, value in self._salience.items()}
         if carried:
-            self._salience[carried.lower()] = self._salience.get(carried.lower(), 0.0) + weights.carried
-        is_defining = _DEFINING.match(question.strip()) is not None
+            self._salience[carried.lower()] = self._salience.get(carried.lower(), 0.0) + 1.0
+        is_defining, is_first = _DEFINING.match(question.strip()) is not None, not self._phrases
         for phrase in phrases(question):
             if is_topic(phrase):
-                gain = 1.0 + weights.name * phrase.is_name + weights.about * (phrase.after == "about")
-                gain += weights.defined * is_defining
-                gain += weights.first * (self._asked == 0)
-                self._add(phrase, gain)
-        self._asked += 1
+                self._add(phrase, sum((1.0, phrase.is_name, phrase.after == "about", is_defining, is_first)))
 
     def hear_answer(self, answer: str) -> None:
         first = answer[:300]
         for phrase in phrases(first):
             key = phrase.text.lower()
             if is_topic(phrase) and (key in self._salience or phrase.is_name):
-                self._add(phrase, self._weights.answered * (1.0 if key in self._salience else 0.5))
+                self._add(phrase, 1.0 if key in self._salience else 0.5)
 
     def _add(self, phrase: Phrase, gain: float) -> None:
         key = phrase.text.lower()
@@ -336,47 +313,45 @@ class Topics:
 
     def likely(self, asked: str, pronoun: str = "") -> list[tuple[float, Phrase]]:
         """What may be meant by a question, or by a pronoun of it, with its salience; the most likely first."""
-        own = frozenset(terms(asked))
+        asked_stems = frozenset(terms(asked))
         fitting = [
             (value + self._agreement(self._phrases[key], pronoun), key)
             for key, value in self._salience.items()
-            if key in self._phrases and not self._phrases[key].stems <= own
+            if key in self._phrases and not self._phrases[key].stems <= asked_stems
         ]
         return [(value, self._phrases[key]) for value, key in sorted(fitting, reverse=True)]
 
     def _agreement(self, phrase: Phrase, pronoun: str) -> float:
         is_many = is_plural(phrase.text)
         if pronoun in _MANY:
-            return self._weights.number * is_many
+            return 1.0 * is_many
         if pronoun in _THINGS or pronoun in _POINTERS:
-            return -self._weights.number * is_many
+            return -1.0 * is_many
         if pronoun in _PERSON:
             words_of = phrase.text.split()
             is_person = phrase.is_name and len(words_of) <= 3 and all(word[0].isupper() for word in words_of)
-            return self._weights.person * is_person
+            return 1.0 * is_person
         return 0.0
 
 
 def is_topic(phrase: Phrase) -> bool:
     """Whether one can come back to it: not "steps", "the price", "2021", "suffering"."""
-    own = words(phrase.text)
-    is_activity = len(own) == 1 and own[0].endswith("ing") and not phrase.article
-    return not is_activity and not all(word in FRAME or word.isdigit() for word in own)
+    phrase_words = words(phrase.text)
+    is_activity = len(phrase_words) == 1 and phrase_words[0].endswith("ing") and not phrase.article
+    return not is_activity and not all(word in FRAME or word.isdigit() for word in phrase_words)
 
 
 # --- how does it read alone? --------------------------------------------------------------------------------------
 
 
-def stand_alone(
-    question: str, turns: Sequence[Turn], nearness: Nearness | None = None, weights: SalienceWeights = WEIGHTS
-) -> Rewrite:
-    """The question with what it leans on put in; itself when it stands alone.
+def stand_alone(question: str, turns: Sequence[Turn], nearness: Nearness | None = None) -> Rewrite:
+    """The question completed with what it refers to; unchanged when it stands alone.
 
     Earlier questions are made to stand alone first, so a topic is carried through "And its price?" "And its weight?".
     `nearness` is the best cosine of a text in the documents: a question that they answer as it is stands alone, and one
     that nothing in them is near to leans, whatever its words. Without it, the words alone decide.
     """
-    topics = Topics(weights)
+    topics = Topics()
     questions: list[str] = []
     for turn in turns[-MOST_TURNS:]:
         if turn.role == "user":
@@ -416,7 +391,7 @@ def _rewritten(question: str, why: str, questions: Sequence[str], topics: Topics
         return Rewrite(question)
     written = list(_written(question, found, likely))
     _, topic, text = max(
-        written, key=lambda one: one[0] + (NEARNESS_WEIGHT * nearness(one[2]) if nearness is not None else 0.0)
+        written, key=lambda way: way[0] + (NEARNESS_WEIGHT * nearness(way[2]) if nearness is not None else 0.0)
     )
     if nearness is not None and why in UNCLEAR_SIGNS and _is_strange(text, nearness):
         return Rewrite(question)
@@ -433,7 +408,7 @@ def _rewritten(question: str, why: str, questions: Sequence[str], topics: Topics
 
 
 def is_sure(topic: Phrase, found: re.Match[str] | None, *, is_only: bool) -> bool:
-    """Whether a pronoun surely stands for this topic: a name, or the only thing there is, and one where it says one.
+    """Whether a pronoun surely means this topic: a name or the only candidate, singular where the pronoun is singular.
 
     As good as weights fitted on ten signs (benchmarks/followups.py): CANARD .730 against .734, CAsT .800 against .781.
     """
@@ -458,7 +433,7 @@ def _written(
         yield salience, topic.text, text or _appended(question, topic.text)
     if found is None and len(likely) > 1:
         (salience, first), (_, second) = likely[:2]
-        yield salience - TWO_TOPICS, first.text, _appended(question, f"{first.text}, {second.text}")
+        yield salience, first.text, _appended(question, f"{first.text}, {second.text}")
 
 
 def _swapped(question: str, before: str) -> str:
@@ -468,7 +443,7 @@ def _swapped(question: str, before: str) -> str:
     new, old = _PERIOD.findall(asked), _PERIOD.findall(before)
     if len(new) == 1 and len(old) <= 1 and len(_content(asked)) <= len(new[0].split()):
         return before.replace(old[0], new[0]) if old else f"{before.rstrip(' ?.!')} in {new[0]}?"
-    if about is None or (words(asked)[:1] and words(asked)[0] in _PLACING):
+    if about is None or (words(asked)[:1] and words(asked)[0] in STOP_WORDS - ARTICLES):
         return ""
     named = [phrase for phrase in phrases(f"of {asked}") if phrase.is_name]
     names = [phrase for phrase in phrases(before) if phrase.is_name]

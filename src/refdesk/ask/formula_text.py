@@ -17,14 +17,13 @@ from refdesk.answer import Query
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.table_answer import asks_for_figure, asks_yes_or_no
 from refdesk.ask.table_question import asking_clause
+from refdesk.ask.table_view import MOST_AT_ONCE
 from refdesk.ask.wording import NUMBER, NUMBER_WORDS, PERCENT, YEAR_NUMBER
 from refdesk.periods import named_times, read_period, spoken_periods
-from refdesk.text import asset_lines, terms, word_set, words
+from refdesk.text import QUERY_STOP_WORDS, asset_lines, terms, word_set, words
 
-MOST_FIGURES = 12  # of a formula
 DECIMALS = 2  # where the question says nothing of them
-BEFORE_NAMES, BEFORE_DEFINED = frozenset(("the", "and", "where", "if")), frozenset(("is", "are", "being"))
-BEFORE_FIGURES, BEHIND_FIGURES = frozenset(("the", "its")), frozenset(("in", "for", "of", "at", "during", "the"))
+ENDS = QUERY_STOP_WORDS - {"a"} | {"during"}  # no figure begins or ends with these; one may be called "a"
 MOST_YEARS = 10  # of an average over years
 _DEFINED = re.compile(r"\b(?:defined|calculated|computed|given) (?:as|by)\b:?", re.IGNORECASE)
 _ENDED = re.compile(r"[?!;]|\.(?=\s|$)")
@@ -123,8 +122,8 @@ class Node:
     def without(self, missing: Set[AskedFigure]) -> Node:
         """Sums without these figures."""
         parts = [part.without(missing) for part in self.parts]
-        kept = [part for part in parts if part.figure is None or part.figure not in missing]
-        return kept[0] if self.sign == "+" and len(kept) == 1 else replace(self, parts=tuple(parts))
+        remaining = [part for part in parts if part.figure is None or part.figure not in missing]
+        return remaining[0] if self.sign == "+" and len(remaining) == 1 else replace(self, parts=tuple(parts))
 
     def value(self, known: Mapping[AskedFigure, float]) -> float:
         """What it gives; a division by zero is raised as such."""
@@ -150,15 +149,15 @@ class Node:
             return shown(self.figure)
         if not self.sign:
             return f"{self.number:,g}"
-        own = [part.spelled(shown) for part in self.parts]
+        shown_parts = [part.spelled(shown) for part in self.parts]
         if self.sign == "average":
-            return f"({' + '.join(own)}) / {len(own)}" if len(own) > 1 else own[0]
+            return f"({' + '.join(shown_parts)}) / {len(shown_parts)}" if len(shown_parts) > 1 else shown_parts[0]
         if self.sign == "+":
-            return " + ".join(own)
+            return " + ".join(shown_parts)
         first, second = (self.parts[at].sign in ("+", "-", "average") for at in (0, 1))
         second = second or (self.sign == "/" and bool(self.parts[1].sign))  # "a / (b × c)"
-        left = f"({own[0]})" if first and self.sign != "-" else own[0]
-        return f"{left} {self.sign} {f'({own[1]})' if second else own[1]}".replace("*", "×")
+        left = f"({shown_parts[0]})" if first and self.sign != "-" else shown_parts[0]
+        return f"{left} {self.sign} {f'({shown_parts[1]})' if second else shown_parts[1]}".replace("*", "×")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,28 +172,28 @@ class Formula:
 
 
 def formulas_in(question: str, times: Sequence[str] = ()) -> list[Formula]:
-    """Those that it asks for, in their order; `times`: those that it is asked of, where it only names a ratio.
+    """The formulas that a question asks for, in order; `times`: for which it asks for a ratio that it only names.
 
     "Has the gross margin improved from 2021 to 2022?" asks for two, and what is known by two formulas for both.
     """
     match, years = _DEFINED.search(question), _years(question)
     if match:
         default = _time(question[: match.end()])
-        name = _without_ends(_BROKEN.split(question[: match.start()].rstrip(" ,"))[-1], BEFORE_NAMES, BEFORE_DEFINED)
+        name = _without_ends(_BROKEN.split(question[: match.start()].rstrip(" ,"))[-1]) or "It"  # "It is defined as"
         root = _read(_ENDED.split(question[match.end() :], maxsplit=1)[0], default)
         return _checked([(name, root)], question, is_defined=True)
     if (average := _AVERAGE.search(question)) and len(years) > 1:
         name = _FOR_WHOM.sub("", average["what"].partition("(")[0].strip(" ?"))
         roots = [_named(name, str(year))[:1] for year in years]
-        root = Node("average", tuple(root for own in roots for root in own)) if all(roots) else None
+        root = Node("average", tuple(root for of_year in roots for root in of_year)) if all(roots) else None
         return _checked([(name, root)], question, is_defined=True)
     if part := _PART.search(question):
         when = _time(question)
-        whole, own = (_named_thing(part[name], when) for name in ("whole", "part"))
-        shared = Node("/", tuple(Node(figure=AskedFigure(what, when)) for what in (f"{own} {whole}", whole)))
+        whole, portion = (_named_thing(part[name], when) for name in ("whole", "part"))
+        shared = Node("/", tuple(Node(figure=AskedFigure(what, when)) for what in (f"{portion} {whole}", whole)))
         return (
-            _checked([(f"{own} as a share of {whole}", shared)], question, is_defined=True, is_percent=True)
-            if own and whole
+            _checked([(f"{portion} as a share of {whole}", shared)], question, is_defined=True, is_percent=True)
+            if portion and whole
             else []
         )
     if (spoken := _spoken_operation(question)) is not None:
@@ -241,15 +240,15 @@ def _checked(
     roots: Sequence[tuple[str, Node | None]], question: str, *, is_defined: bool = False, is_percent: bool = False
 ) -> list[Formula]:
     """As far as they are formulas over several figures."""
-    said = words(question)
-    at = next((at for at, word in enumerate(said[1:]) if word.startswith("decimal")), None)
-    count = NUMBER_WORDS.get(said[at], said[at]) if at is not None else DECIMALS
+    asked_words = words(question)
+    at = next((at for at, word in enumerate(asked_words[1:]) if word.startswith("decimal")), None)
+    count = NUMBER_WORDS.get(asked_words[at], asked_words[at]) if at is not None else DECIMALS
     decimals = int(count) if str(count).isdecimal() else DECIMALS
     is_percent = is_percent or bool(PERCENT.search(question))
     return [
         Formula(name, root, is_percent and root.sign in ("/", "average"), decimals, is_defined)
         for name, root in roots
-        if root is not None and name and 1 < len({*root.figures()}) <= MOST_FIGURES
+        if root is not None and name and 1 < len({*root.figures()}) <= MOST_AT_ONCE
     ]
 
 
@@ -258,14 +257,11 @@ def _named_thing(text: str, when: str) -> str:
     return _plain(_WHOSE.sub("", _without_time(text, when)).strip(" ?"))
 
 
-def _without_ends(text: str, before: Set[str], behind: Set[str]) -> str:
-    """Without these words where it begins and ends."""
+def _without_ends(text: str) -> str:
+    """Without small words where it begins and ends."""
     words = text.split()
-    while words and words[0].lower() in before:
-        words = words[1:]
-    while words and words[-1].lower() in behind:
-        words.pop()
-    return " ".join(words)
+    telling = [place for place, word in enumerate(words) if word.lower() not in ENDS]
+    return " ".join(words[telling[0] : telling[-1] + 1]) if telling else ""
 
 
 def _years(text: str) -> list[int]:
@@ -345,10 +341,11 @@ def _figure(text: str, default: str) -> Node | None:
     text = text.strip(" ,.")
     if (match := _BETWEEN.match(text)) and len(years := YEAR_NUMBER.findall(match["times"])) > 1:
         times = [f"the end of FY{year}" for year in years]
-        own = tuple(Node(figure=AskedFigure(_plain(match["what"]), when)) for when in times)
+        figures = tuple(Node(figure=AskedFigure(_plain(match["what"]), when)) for when in times)
         if match["how"].lower() in ("average", "mean"):
-            return Node("average", own)
-        return Node("-", (own[-1], own[0])) if match["how"].lower() != "decrease" else Node("-", (own[0], own[-1]))
+            return Node("average", figures)
+        first, last = figures[0], figures[-1]
+        return Node("-", (first, last) if match["how"].lower() == "decrease" else (last, first))
     when = _time(text)
     what = _without_time(text, when)
     may_lack = what.endswith("?")
@@ -356,7 +353,7 @@ def _figure(text: str, default: str) -> Node | None:
 
 
 def _plain(text: str) -> str:
-    return _without_ends(text.strip(" ,"), BEFORE_FIGURES, BEHIND_FIGURES)
+    return _without_ends(text.strip(" ,"))
 
 
 # --- formulas that have a name ---------------------------------------------------------------------------------------
@@ -369,8 +366,8 @@ def _ratios() -> dict[str, list[str]]:
     for line in asset_lines("ratios", "ratios"):
         names, _, formula = line.partition(" = ")
         for name in names.split(","):
-            own = found.setdefault(name.strip().lower().replace("-", " "), [])
-            own += [formula] if formula not in own else []
+            formulas = found.setdefault(name.strip().lower().replace("-", " "), [])
+            formulas += [formula] if formula not in formulas else []
     return found
 
 
@@ -393,16 +390,16 @@ def names_ratio(question: str) -> bool:
 
 def ratio_named(question: str) -> str:
     """The ratio that the question names, the longest name of those it holds."""
-    said = f" {' '.join(words(question.replace('-', ' ')))} "
-    names = [name for name in _ratios() if f" {name} " in said or f" {name}s " in said]
+    spoken = f" {' '.join(words(question.replace('-', ' ')))} "
+    names = [name for name in _ratios() if f" {name} " in spoken or f" {name}s " in spoken]
     return max(names, key=len, default="")
 
 
 def _named(what: str, when: str) -> list[Node]:
     """A ratio by its name, or one thing as a share of another; several where people mean several by it."""
     if match := _SHARE.match(what):
-        own = [Node(figure=AskedFigure(_plain(match[part]), when)) for part in ("what", "of")]
-        return [Node("/", tuple(own))]
+        parts = [Node(figure=AskedFigure(_plain(match[part]), when)) for part in ("what", "of")]
+        return [Node("/", tuple(parts))]
     return [root for formula in _ratios().get(what.lower().strip(), ()) for root in _of_ratio(formula, when)]
 
 
@@ -411,7 +408,7 @@ def _of_ratio(formula: str, when: str) -> list[Node]:
     before = str(int(when_year.group()) - 1) if (when_year := YEAR_NUMBER.search(when)) else ""
     if "average" in formula and not before:
         return []
-    root = _read(formula.strip("% ").replace("{now}", when).replace("{before}", before), when)
+    root = _read(formula.strip("% ").replace("{between}", f"between {before} and {when}"), when)
     return [root] if root is not None else []
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from refdesk.answer import Answer, Citation, Claim, Figure, FigureCell, Plan, Query, Retrieved, Sufficiency
 from refdesk.ask.assemble import sizes
 from refdesk.ask.draft import EXTRACTIVE
+from refdesk.ask.figures import SCALES
 from refdesk.ask.formula_text import (
     AskedFigure,
     Formula,
@@ -29,6 +30,7 @@ from refdesk.ask.formula_text import (
 from refdesk.ask.judge import HIGH, below, related, sources, sure_of
 from refdesk.ask.line_items import ItemCell, Report, vectors_of
 from refdesk.ask.named_figures import (
+    FEW_DOCUMENTS,
     absence,
     asked_by_name,
     is_called,
@@ -53,7 +55,6 @@ from refdesk.ask.table_answer import (
 )
 from refdesk.ask.table_question import LEAST_LIKELY, asking_clause, document_words, with_named_rows
 from refdesk.ask.table_view import compared
-from refdesk.ask.units import SCALES
 from refdesk.ask.wording import PERCENT, POSSESSIVE
 from refdesk.library import LibraryReader
 from refdesk.periods import TablePeriod, named_times, period_from, read_period, when_of
@@ -121,7 +122,6 @@ _SUM = re.compile(r"\b(?:sum|combined|together|in total|added up|cumulative)\b",
 # --- the figures of a formula, looked up and told ---------------------------------------------------------------------
 
 MOST_HITS = 12  # parts of tables that a figure is looked for in
-MOST_DOCUMENTS = 2  # that they are looked for in: a report, and the one of the year before
 SUREST = below(HIGH)  # of several figures one may be another row's
 LEAST_NAMED = 0.3  # chance of a line item that a question's own formula names; of .3 to .5 six in ten were right
 OPERATION = "formula"
@@ -216,7 +216,7 @@ def formula_answer(
     counts = Counter(hit.document.id for hit in (*retrieved.hits, *retrieved.considered))
     named = [report.document.id for report in named_reports(answer.question, retrieved, library)]
     wanted = named or retrieved.preferred_documents or [document_id for document_id, _ in counts.most_common()]
-    scope = replace(ports.scope, documents=tuple(wanted[:MOST_DOCUMENTS]), kinds=("table",))
+    scope = replace(ports.scope, documents=tuple(wanted[:FEW_DOCUMENTS]), kinds=("table",))
     ports = ports._replace(scope=scope)
     known = {asked: figure for asked, found in given.items() if (figure := _figure_of(asked, found)) is not None}
     retrieved = with_hits([*given.values()], retrieved, library)

@@ -34,7 +34,7 @@ from refdesk.ask.attest import Settled
 from refdesk.ask.classify import asked_form
 from refdesk.ask.draft import Draft, failed_models, not_planted
 from refdesk.ask.extract import Quote, short_answer
-from refdesk.ask.figures import conflicts
+from refdesk.ask.figures import CURRENCIES, conflicts
 from refdesk.ask.followup import points_back
 from refdesk.ask.retrieve import BM25_CEILING
 from refdesk.ask.sentences import (
@@ -52,7 +52,6 @@ from refdesk.ask.sentences import (
     question_words,
     tabulate,
 )
-from refdesk.ask.units import CURRENCIES
 from refdesk.ask.wording import LIKELY, SentenceWords, is_missing, meaning, read, said
 from refdesk.settings import Settings
 from refdesk.text import as_typed, query_terms, terms

@@ -42,12 +42,13 @@ from refdesk.answer import (
     encode_answer,
 )
 from refdesk.ask.judge import MOST_TOPICS
+from refdesk.ask.plan import longest
 from refdesk.ask.wording import same_question, threshold
 from refdesk.errors import LibraryError, ProviderError, RefdeskError
 from refdesk.library import LibraryReader
 from refdesk.models import model_info
 from refdesk.ports import LLM, Cache, Conversations, Embedder, ModelRole, Models, NoReader, Reader, Request, Reranker
-from refdesk.prompts import CONVERSATION_CLOSES, CONVERSATION_OPENS, SUMMARISE_CONVERSATION
+from refdesk.prompts import CONVERSATION_CLOSES, CONVERSATION_OPENS, MOST_TURNS, SUMMARISE_CONVERSATION
 from refdesk.settings import Settings
 from refdesk.text import CHARACTERS_PER_TOKEN, rough_tokens, sentences
 from refdesk.trace import Trace, in_thread
@@ -113,7 +114,6 @@ def _digest(data: bytes) -> str:
 
 logger = logging.getLogger("refdesk.ask")
 
-HANDED_IN = 20  # messages of a caller's own history: the last ten exchanges (seed 000)
 NEAREST = 5  # earlier questions a new one is compared with
 BESIDE = (  # calls that no draft counts
     *("rewrite_model", "classify_model", "survey", "plan_model", "summarise"),
@@ -133,14 +133,14 @@ def no_place(chunk: Chunk) -> Box | None:
 
 # What was found and assembled a moment ago? Another level of checking or another model asks for the same passages.
 
-# Of settings and plans, what changes neither the hits nor the context. What is new counts until it stands here.
+# Of settings and plans, what changes neither the hits nor the context. A new setting counts until it is listed here.
 ASIDE = ("answer.", "cache.", "conversation.", "ingest.", "llm.", "query.", "serve.")
 UNCHECKED: Mapping[str, Any] = {"verify": False, "reconcile": False, "ask_verifier": True, "ask_reconciler": True}
 UNWRITTEN: Mapping[str, Any] = {"reasoning": False, "template": "factual", "skipped": ()}
 
 
 class Recent:
-    """Values of the last questions of this process by their keys; the one that was used longest ago goes first."""
+    """Values of the last questions of this process by their keys; the least recently used is dropped first."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, Any] = OrderedDict()
@@ -204,7 +204,7 @@ class Keeper:
     def _said_before(self) -> tuple[Turn, ...]:
         question, settings = self._question, self._desk.settings
         if question.history:
-            return question.history[-min(HANDED_IN, 2 * settings.max_history_turns) :]
+            return question.history[-min(MOST_TURNS, 2 * settings.max_history_turns) :]
         if not question.conversation_id or not settings.db_rehydration_enabled or not settings.max_history_turns:
             return ()
         most = 2 * exchanges_kept(self._tier, settings.max_history_turns)
@@ -327,7 +327,7 @@ class Keeper:
         if not older.turns:
             return older.summary
         if (llm := self._desk.models.role("summariser")) is None:
-            return gist(older.turns, budget_tokens // 4, older.summary)
+            return gist(older.turns, int(SUMMARY_SHARE * budget_tokens), older.summary)
         summary = await summarise(older.turns, llm, self._trace, older.summary)
         await in_thread(conversations.set_summary, question.conversation_id, summary, older.until, owner=owner)
         return summary
@@ -513,7 +513,7 @@ def gist(turns: Sequence[Turn], budget_tokens: int, before: str = "") -> str:
     lines: list[str] = []
     room = budget_tokens
     for turn in reversed(turns):
-        sentence = _first_sentences(_bare(turn), 1, max(budget_tokens // 4, GIST_TOKENS))
+        sentence = _first_sentences(_bare(turn), 1, max(int(SUMMARY_SHARE * budget_tokens), GIST_TOKENS))
         line = f"{turn.role.capitalize()}: {sentence}"
         if not sentence or rough_tokens(line) > room:
             break
@@ -590,10 +590,6 @@ def _first_sentences(text: str, number: int | None, most: int) -> str:
 
 
 def _first_words(text: str, most: int) -> str:
-    low, high = 0, len(text)
-    while low < high:  # the longest beginning that fits, with the mark of the cut
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if rough_tokens(text[:middle] + "…") <= most else (low, middle - 1)
-    cut = text[:low]
-    whole = cut[: cut.rfind(" ")] if " " in cut[low // 2 :] else cut
+    cut = text[: longest(len(text), lambda end: rough_tokens(text[:end] + "…") <= most)]  # with the mark of the cut
+    whole = cut[: cut.rfind(" ")] if " " in cut[len(cut) // 2 :] else cut
     return f"{whole.rstrip()}…" if whole.strip() else ""

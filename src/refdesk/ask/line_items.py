@@ -13,12 +13,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.ask.figures import SCALES
 from refdesk.ask.plan_choice import CLAUSE, SAME_DIGITS, SMALLER, report_period
 from refdesk.ask.table_question import (
     columns_of,
@@ -27,9 +28,8 @@ from refdesk.ask.table_question import (
     newest_columns,
     plain_name,
 )
-from refdesk.ask.units import SCALES
 from refdesk.ask.wording import KEPT, POSSESSIVE
-from refdesk.periods import YEAR, TablePeriod, period_from, when_of
+from refdesk.periods import QUARTER_MONTHS, YEAR, TablePeriod, period_from, when_of
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
 from refdesk.tables import grid_of
@@ -100,7 +100,7 @@ class Wanted(NamedTuple):
 
 
 class LineItem(NamedTuple):
-    """A row with numbers, as it stands in a table."""
+    """A row with numbers in a table."""
 
     table: StoredTable
     row: int  # of the grid
@@ -150,7 +150,7 @@ def line_items(table: StoredTable) -> tuple[LineItem, ...]:
     found = []
     for row, (path, place) in enumerate(zip(grid.rows, grid.places, strict=True)):
         name = undotted(plain_name(path[-1])) if path else ""
-        if len(path) > 1 and WHOLE.issuperset(terms(name)):  # "Total" of what stands above
+        if len(path) > 1 and WHOLE.issuperset(terms(name)):  # "Total" of the rows above
             name = f"{plain_name(path[-2])} {name}"
         if place in numbers and not WHOLE.issuperset(terms(name)):
             section = undotted(" ".join(path[:-1]))
@@ -171,7 +171,14 @@ def undotted(text: str) -> str:
 @cache
 def _item_names() -> tuple[tuple[str, ...], ...]:
     """The names that companies give one line item, of every line item that has several (assets/ratios.txt)."""
-    return tuple(tuple(name.strip() for name in line.split(",")) for line in asset_lines("ratios", "names"))
+    lines = (line.split(",") for line in asset_lines("ratios", "names"))
+    return tuple(tuple(spelled for name in names for spelled in _spelled(name)) for names in lines)
+
+
+def _spelled(name: str) -> list[str]:
+    """`net/ cash used_in investing` -> "net cash used in investing", "cash used in investing"."""
+    ways = product(*(word.replace("_", " ").split("/") for word in name.split()))
+    return [" ".join(filter(None, way)) for way in ways]
 
 
 @cache
@@ -338,7 +345,7 @@ class Report:
         when = wanted.when
         if when.end or when.months:
             return when.length
-        return 3 if wanted.of_quarter or when.quarter or (not when.year and self.period.quarter) else YEAR
+        return QUARTER_MONTHS if wanted.of_quarter or when.quarter or (not when.year and self.period.quarter) else YEAR
 
     def _fits(self, cell: StoredCell, wanted: Wanted) -> int:
         """Is it of a time as long as the one that is asked for? -1: it is not."""
@@ -391,7 +398,7 @@ def ranked(
 def _parts_weighed(every: Sequence[ItemCell], asked: Set[str]) -> Iterator[ItemCell]:
     """A smaller number of the same name, time and document is a part of the larger one: that of a segment.
 
-    Unless the question says a word of what stands around it.
+    Unless the question has a word of its surroundings.
     """
     whole: dict[tuple[str, frozenset[str], str], ItemCell] = {}
     for found in every:

@@ -23,9 +23,8 @@ from refdesk.answer import Context, Passage, Query, Retrieved
 from refdesk.ask.sentences import FRAME, LONGEST_HEADING, ScoredSentence, SentenceTable, sentence_text, tabulate
 from refdesk.ask.wording import CELLS, Wanted, read, table_header, without_frame
 from refdesk.document_names import GENERIC, match_names
-from refdesk.key_sentences import key_sentences, says_something, telling_chunks
 from refdesk.library import LibraryReader
-from refdesk.summaries import TreeNode
+from refdesk.summaries import TreeNode, key_sentences, says_something, telling_chunks
 from refdesk.text import query_terms, terms
 from refdesk.types import Chunk, Document, Hit, Reading, Scope
 

@@ -25,7 +25,17 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
 from refdesk.answer import Context
-from refdesk.ask.citations import FENCE, LONGEST, CitationResolver, closes_fence, outside_code, run_length, span_end
+from refdesk.ask.citations import (
+    CLOSE,
+    FENCE,
+    LONGEST,
+    OPEN,
+    CitationResolver,
+    closes_fence,
+    outside_code,
+    run_length,
+    span_end,
+)
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.text import sentences, title_lines, words
 from refdesk.types import Range
@@ -57,7 +67,7 @@ class MarkerWriter:
     def finish(self) -> str:
         return self.take() + ("" if self.dropped else self.space)
 
-    # --- where it stands ----------------------------------------------------------------------------------------------
+    # --- where in the text is it? -------------------------------------------------------------------------------------
 
     @property
     def at_line_start(self) -> bool:
@@ -125,12 +135,8 @@ class MarkerWriter:
 
 _LONGEST_LINK = 600
 _LONGEST_LABEL = 40
-_OPEN, _CLOSE = (
-    r"\\?\[|【|［|〔|⟦|&#0{0,3}91;|&#[xX]0{0,3}5[bB];|&lbrack;|&lsqb;",
-    r"\\?\]|】|］|〕|⟧|&#0{0,3}93;|&#[xX]0{0,3}5[dD];|&rbrack;|&rsqb;",
-)
-_OPENER, _CLOSER = re.compile(_OPEN), re.compile(_CLOSE)
-_EDGE = re.compile(rf"(?P<open>{_OPEN})|(?P<close>{_CLOSE})|(?P<blank>\n[^\S\n]*\n)")
+_OPENER, _CLOSER = re.compile(OPEN), re.compile(CLOSE)
+_EDGE = re.compile(rf"(?P<open>{OPEN})|(?P<close>{CLOSE})|(?P<blank>\n[^\S\n]*\n)")
 _PARTIAL_ENTITY = re.compile(r"&(?:#[xX]?[0-9a-fA-F]{0,6}|[lr][a-z]{0,6})?\Z")
 _PLAIN = re.compile(r"[^\s\\\[\]【】［］〔〕⟦⟧&`(!]+")
 _SPACES = re.compile(r"[^\S\n]+")
@@ -279,7 +285,7 @@ class MarkerStream:
         return len(line) + len(newline)
 
     def _sources_start(self, line: str, newline: str, whole: bool) -> int:
-        """`**Sources:**` alone on its line; the list below it goes too."""
+        """`**Sources:**` alone on its line; the list below it is dropped too."""
         if len(line) >= _LONGEST_LABEL:
             return 0
         if whole:

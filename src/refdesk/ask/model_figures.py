@@ -18,26 +18,24 @@ import numpy as np
 from refdesk.answer import Context
 from refdesk.ask.figures import Quantity, agrees, figures
 from refdesk.ask.plan_choice import FoundTable, TablePlan, table_of
-from refdesk.ask.plans import TableViews
+from refdesk.ask.plans import MOST_SINGLE, TableViews
 from refdesk.ask.support import direction, positive
+from refdesk.ask.table_question import LONGEST_NAME
 from refdesk.ask.table_rows import asked_order, in_order
-from refdesk.ask.table_view import AskedWords, CellPlan, Rows, Selection, View, compared
+from refdesk.ask.table_view import MOST_AT_ONCE, AskedWords, CellPlan, Rows, Selection, View, compared
 from refdesk.ask.wording import LIKELY
 from refdesk.library import LibraryReader
 from refdesk.models import estimate
-from refdesk.periods import When, period_from
+from refdesk.periods import QUARTER_MONTHS, When, period_from
 from refdesk.ports import LLM
 from refdesk.prompts import PLAN_COMPARISONS, PLAN_OPERATIONS, PLAN_SCHEMA, PLAN_SYSTEM
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
 from refdesk.tables import SCALES, Grid, cell_date, cell_number, grid_of, shown_value, touches
 from refdesk.text import QUERY_STOP_WORDS, rough_tokens, terms
-from refdesk.trace import Stage, in_thread, json_reply
+from refdesk.trace import REPLY_TOKENS, Stage, in_thread, json_reply
 from refdesk.types import Range
 
-MOST_TABLES, MOST_NAMES, MOST_VALUES, LONGEST_NAME = 3, 60, 12, 80  # that the model is shown
-MOST_TOKENS = 300  # of its reply
-MOST_LISTED = 8  # cells that are one answer
-WORTH_ASKING = 0.05  # chance of the learned plan; below it the question is hardly one to a table
+MOST_TABLES, MOST_NAMES = 3, 60  # that the model is shown
 CHANCE = LIKELY  # medium: how often a model reads the right cells was not measured
 PAIRED = {"difference": "difference", "growth": "growth", "ratio": "ratio", "share": "share"}
 
@@ -60,11 +58,11 @@ async def model_plan(
 ) -> TablePlan | None:
     """None where the reply is none of the schema, does not fit the tables, or says that none answers."""
     text = await in_thread(request_text, question, tables)
-    expected = estimate(model.name, rough_tokens(PLAN_SYSTEM + text), MOST_TOKENS)
+    expected = estimate(model.name, rough_tokens(PLAN_SYSTEM + text), REPLY_TOKENS)
     if expected is not None and expected > limit_usd:
         stage.gave(fell_back="it would cost more than answer.cost_limit_usd")
         return None
-    reply = await json_reply(model, PLAN_SYSTEM, text, PLAN_SCHEMA, MOST_TOKENS, stage)
+    reply = await json_reply(model, PLAN_SYSTEM, text, PLAN_SCHEMA, stage)
     found = await in_thread(read_plan, reply, question, tables, model.name)
     stage.gave(operation=found.plan.operation if found else "none")
     return found
@@ -202,7 +200,7 @@ class _Reading:
             return None
         column, view = columns[0], self.view
         if operation == "value":
-            if len(columns) > 1 or len(chosen.rows) > MOST_LISTED:
+            if len(columns) > 1 or len(chosen.rows) > MOST_SINGLE:
                 return None
             cells = tuple((row, column) for row in chosen.rows if view.texts[row][column])
             texts = tuple(view.texts[row][column] for row, _ in cells)
@@ -262,7 +260,7 @@ def _heads(view: View) -> list[str]:
 def _values(view: View) -> Iterator[tuple[str, list[str]]]:
     """What the columns of names hold, where that is little."""
     for column, head in enumerate(_heads(view)):
-        if view.kinds[column] == "text" and view.distinct(view.rows, column) <= MOST_VALUES:
+        if view.kinds[column] == "text" and view.distinct(view.rows, column) <= MOST_AT_ONCE:
             seen: dict[str, None] = {}
             for row in view.rows:
                 seen.setdefault(view.texts[row][column])
@@ -284,7 +282,6 @@ def _short(text: str) -> str:
 
 
 SHARES = ("%", "pp")
-MOST_ROWS = 12  # of a table that a claim may speak of; more, and its words tell no rows apart
 
 Tables = Mapping[int, Sequence[StoredTable]]  # by number of passage
 
@@ -488,7 +485,7 @@ def _cells_of(claim: str, tables: Sequence[StoredTable]) -> Iterator[_Cell]:
     for number, table in enumerate(tables):
         grid = _grid(table)
         rows = _named_rows(grid, stems)
-        for row in rows if len(rows) <= MOST_ROWS else ():
+        for row in rows if len(rows) <= MOST_AT_ONCE else ():
             place = grid.places[row]
             for cell in table.at((place, column) for column in range(1, grid.width)):
                 if cell.number is not None:
@@ -525,7 +522,7 @@ def _period_of(cell: StoredCell, head: str) -> Callable[[When], bool] | None:
         period = period_from(cell.period)
 
         def is_of(when: When) -> bool:
-            is_quarter = bool(period.quarter) or period.months == 3
+            is_quarter = bool(period.quarter) or period.months == QUARTER_MONTHS
             if when.year != period.year or bool(when.quarter) != is_quarter:
                 return False
             return not (when.quarter and period.quarter) or when.quarter == period.quarter

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from refdesk.answer import Query, Retrieved
+from refdesk.ask.figures import SCALES
 from refdesk.ask.formula_text import asks_for_growth
 from refdesk.ask.line_items import (
     WHOLE,
@@ -41,7 +42,7 @@ from refdesk.ask.table_question import (
     things_asked,
 )
 from refdesk.ask.table_view import CODE, AskedWords, CellPlan, Selection
-from refdesk.ask.units import SCALES
+from refdesk.ask.wording import UNLIKELY
 from refdesk.library import LibraryReader
 from refdesk.periods import EXTENSION, TablePeriod, named_times, read_period, spoken_periods
 from refdesk.ports import Reader
@@ -50,14 +51,11 @@ from refdesk.text import terms, words
 from refdesk.types import Document, Hit, Scope
 
 SHORTEST_NAME = 2  # letters of what names a row: no R&D
-MOST_SERIES = 8  # documents that a series of figures is from
+MOST = 8  # documents that a series of figures is from, reports that are kept, readings of a question that are compared
 MOST_REPORTS = 4  # documents that are looked through
 FEW_DOCUMENTS = 2  # that are looked through where the question names none
 LAST_QUARTER = 4  # its report tells what the year was
-REPORTS_KEPT = 8
-AGREES = 0.05  # chance from which on a figure is meant by both, and not only by the plan that gives its number
 PLANNED = 0.6  # of the chance of another plan, from which on the figure that is named is likelier
-MOST_FOUND = 8  # readings of a question that are looked at
 NO_NUMBER = 0.1  # chance that a number is asked for, below which none is shown: "what does it mean by billed business?"
 SAME = 0.02  # by which two numbers of one name may differ that are one figure: with and without minority interests
 ABSENT = 0.3  # what a chance is multiplied by where the reports lack a word of what is asked for
@@ -107,25 +105,26 @@ def asked_by_name(
     needed = names | (stems & called if is_told else frozenset())  # "gaming revenue" is not all revenue
     best: list[ItemCell] = []
     for thing in dict.fromkeys((" ".join(_apart(things)), *things)):
-        own = frozenset(terms(thing))
-        beside = stems - own
-        if not absent <= own:
+        thing_stems = frozenset(terms(thing))
+        beside = stems - thing_stems
+        if not absent <= thing_stems:
             continue
 
-        def may_be(item: LineItem, own: Set[str] = own) -> bool:
+        def may_be(item: LineItem, thing_stems: Set[str] = thing_stems) -> bool:
             row_stems = item.held
             is_counted = not counted or not counted.isdisjoint(item.stems | item.around)
-            return needed <= row_stems and (not absent or own.isdisjoint(item.stems)) and is_counted
+            return needed <= row_stems and (not absent or thing_stems.isdisjoint(item.stems)) and is_counted
 
         found = [
             replace(
                 cell,
                 chance=cell.chance
-                * BESIDE ** (_strange(cell.item, beside) + 2 * _strange(cell.item, own & called) + 2 * len(strays)),
+                * BESIDE
+                ** (_strange(cell.item, beside) + 2 * _strange(cell.item, thing_stems & called) + 2 * len(strays)),
             )
             for cell in ranked(Wanted(thing, when, at_end, of_quarter), reports, vectors, may_be)
             if not (counted and cell.cell.unit)  # how many they are is no money and no percentage
-        ][:MOST_FOUND]
+        ][:MOST]
         if found and (not best or max(cell.chance for cell in found) > best[0].chance):
             best = sorted(found, key=lambda cell: -cell.chance)
     return best
@@ -148,7 +147,7 @@ def _strays(names: Set[str], reports: Sequence[Report]) -> frozenset[str]:
 
 
 def _strange(item: LineItem, asked: Set[str]) -> int:
-    """How many of these words neither the row nor what stands around it has."""
+    """How many of these words neither the row nor its surroundings have."""
     return len(asked - item.held - WHOLE)
 
 
@@ -232,7 +231,7 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, ar
         wanted = [document for document in wanted if _age(document) == newest]
     return [
         found
-        for document in wanted[: MOST_SERIES if are_all else MOST_REPORTS]
+        for document in wanted[: MOST if are_all else MOST_REPORTS]
         if (found := _report_of(document, library, FEW)) is not None
     ]
 
@@ -267,12 +266,12 @@ def _report_of(document: Document, library: LibraryReader, fewest: int) -> Repor
         if key in _reports:
             _reports.move_to_end(key)
             return _reports[key]
-    made = Report(document, tables)
+    report = Report(document, tables)
     with _using_reports:
-        _reports[key] = made
-        while len(_reports) > REPORTS_KEPT:
+        _reports[key] = report
+        while len(_reports) > MOST:
             _reports.popitem(last=False)
-    return made
+    return report
 
 
 def with_named_figures(
@@ -305,7 +304,7 @@ def with_named_figures(
     }
     joint = [
         replace(cell, chance=1.0 - (1.0 - cell.chance) * (1.0 - given.get(cell.value, 0.0)))
-        if cell.chance >= AGREES and not cell.is_part
+        if cell.chance >= UNLIKELY and not cell.is_part
         else cell
         for cell in found
     ]
@@ -365,7 +364,7 @@ def _passes_over(plan: TablePlan, things: Set[str], reports: Sequence[Report]) -
 
 
 def _words_around(plan: TablePlan) -> frozenset[str]:
-    """Those of the rows that are read, of the heads of the table, and of what stands above it."""
+    """Those of the rows that are read, of the heads of the table, and of the text above it."""
     table, grid = plan.candidate.table, plan.grid.grid
     texts = [table.caption, *(part for head in table.heads for part in head.path)]
     texts += [part for row, _ in plan.plan.cells for part in grid.rows[row]]

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from refdesk.answer import Query, Retrieved
-from refdesk.ask.figures import figures
+from refdesk.ask.figures import CURRENCIES, figures
 from refdesk.ask.sentences import question_words, sentence_text
-from refdesk.ask.units import CURRENCIES
 from refdesk.ask.wording import LIKELY, MONEY, NUMBER, chances, unfit_units, wanted
 from refdesk.document_names import called_by
 from refdesk.ports import Embedder, Reader

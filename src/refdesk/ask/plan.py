@@ -12,7 +12,7 @@ its last answers in this library, or `USUAL` for one that has not written here. 
     answer.cost_average_usd   the last day's questions on average; a dear question is fine while the others are cheap
     answer.cost_limit_usd     one question; nothing dearer is begun
 
-Over a limit, what is cheapest to lose goes first, and each cut is said in the notes of the answer. What costs nothing
+Over a limit, what is cheapest to lose is cut first, and the notes of the answer name each cut. What costs nothing
 is never cut: the built-in check of every sentence stays.
 
 `skipped` is what was wished for and cannot be done, such as a check by a model that nobody named; the trace says it.
@@ -20,13 +20,15 @@ is never cut: the built-in check of every sentence stays.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from refdesk.answer import Context, Level, Plan, Query, Question, Spent, Strategy, Turn
 from refdesk.ask.strategies import STRATEGIES
-from refdesk.models import ModelInfo, Tier, estimate, model_info
+from refdesk.ask.strategies.registry import DEEP, DEEPEST
+from refdesk.models import THOUGHTS, ModelInfo, Tier, estimate, model_info
 from refdesk.ports import ModelRole, Models, Request
 from refdesk.prompts import RECONCILE_SYSTEM, VERIFY_SYSTEM, answering_system
 from refdesk.settings import Settings, rules_by_collection
@@ -35,24 +37,27 @@ from refdesk.trace import Trace
 
 # How much room has each part of a prompt? The window of a model, shared out by its size.
 
-# Shares of the window: system, history, passages, generation; seed 001 step 8 (10–15, 10–15, 55–60 and 15–20 %).
-SHARES = dict.fromkeys(get_args(Tier), (0.10, 0.15, 0.60, 0.15)) | {"tiny": (0.15, 0.10, 0.55, 0.20)}
+# Shares of the window: history, passages, generation; seed 001 step 8 (10–15, 55–60 and 15–20 %). The rest is for the
+# rules.
+SHARES = (0.10, 0.55, 0.20)
 # More passages than this cost money and attention and add nothing: ten hits with neighbours are about 6,000 tokens.
 MOST_PASSAGES: dict[Tier, int] = {"tiny": 2_500, "small": 5_000, "medium": 8_000, "large": 12_000}
 MOST_HISTORY = 8_000
 MOST_GENERATION = 4_000
 MOST_HIDDEN = 8_000  # for models that think before they write: their thoughts count as written
-FEWEST_PASSAGES = 500  # tokens, however little an answer may cost: the best passage
-FEWEST_WRITTEN = 300
+FEWEST_TOKENS = 500  # that are read, which is the best passage, and written, however little an answer may cost
 PICTURE_TOKENS = 1_600  # that a picture of the largest size that is sent counts for, about, with either provider
+
+
+def longest(length: int, fits: Callable[[int], bool]) -> int:
+    """The most characters of a text that fit; 0 where none do."""
+    return bisect_left(range(1, length + 1), True, key=lambda count: not fits(count))
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Tokens for each part; `generation` is also the most that is written. Parts may take less than the window."""
 
-    window: int
-    system: int
     history: int
     passages: int
     generation: int
@@ -63,27 +68,18 @@ class Budget:
         """The shares of this model's window, bounded by the settings; without a model a generous default."""
         if info is None:
             passages = settings.max_context_tokens or 6_000
-            return cls(passages, 0, 0, passages, settings.max_answer_tokens)
-        window = info.context_window
-        system, history, passages, generation = (int(share * window) for share in SHARES[info.tier])
+            return cls(0, passages, settings.max_answer_tokens)
+        history, passages, generation = (int(share * info.context_window) for share in SHARES)
         most_written = MOST_HIDDEN if info.thinks else MOST_GENERATION
         return cls(
-            window=window,
-            system=system,
             history=min(history, MOST_HISTORY),
             passages=min(passages, settings.max_context_tokens or MOST_PASSAGES[info.tier]),
             generation=min(generation, settings.max_answer_tokens or most_written),
             tier=info.tier,
         )
 
-    @property
-    def prompt(self) -> int:
-        return self.system + self.history + self.passages
-
 
 BASIC_K = 5  # seed 001 step 5: dense only, five chunks
-DEEP = 50  # candidates of the first of two stages
-DEEPEST = 100
 # Chunks that a survey reads in full: it reads none of their neighbours, which it has in short. The page that answers is
 # among the passages of .538 of financebench's questions with ten chunks and their neighbours, of .712 with twenty.
 SURVEYED = 20
@@ -124,14 +120,14 @@ _SMALL = "models this small are asked for a single sentence"
 # Variants only where a model writes them: those made without one lose .02 nDCG@10 on direct questions (docs/evals.md).
 ENGINES: Mapping[Level, tuple[Strategy, ...]] = {"enhanced": ("graph", "multi_hop")}
 ENGINES_WITH_MODEL: Mapping[Level, tuple[Strategy, ...]] = {"enhanced": ("graph", "fusion", "multi_hop")}
-# What every other engine stands beside; and the survey, which decides what is read in full and not only what is found.
+# What every other engine is added to; and the survey, which decides what is read in full and not only what is found.
 ALONE = ("dense", "hybrid", "two_stage", "survey")
 
 
 def engines(level: Level, strategy: Strategy, *, has_llm: bool = False) -> tuple[Strategy, ...]:
     """Those that a level searches beside its strategy, as far as there are such; of `maximum` all."""
-    own = ENGINES_WITH_MODEL if has_llm else ENGINES
-    wished = tuple(STRATEGIES) if level == "maximum" else own.get(level, ())
+    by_level = ENGINES_WITH_MODEL if has_llm else ENGINES
+    wished = tuple(STRATEGIES) if level == "maximum" else by_level.get(level, ())
     return tuple(name for name in wished if name in STRATEGIES and name not in (*ALONE, strategy))
 
 
@@ -234,12 +230,12 @@ def wished_plan(
 
 def _beside(question: Question, strategy: Strategy, settings: Settings, *, has_llm: bool) -> tuple[Strategy, ...]:
     """The engines of the level and those that are switched on, beside the one that was chosen."""
-    own = engines(question.level, strategy, has_llm=has_llm) if settings.strategy == "auto" else ()
+    wished = engines(question.level, strategy, has_llm=has_llm) if settings.strategy == "auto" else ()
     switched = {
         "fusion": settings.query_expansion_enabled or settings.hyde_enabled,
         "graph": settings.knowledge_graph_enabled,
     }
-    return tuple(dict.fromkeys((*own, *(name for name, is_on in switched.items() if is_on and name != strategy))))
+    return tuple(dict.fromkeys((*wished, *(name for name, is_on in switched.items() if is_on and name != strategy))))
 
 
 def _strategy(question: Question, query: Query, settings: Settings) -> Strategy:
@@ -284,8 +280,8 @@ def with_house_rules(plan: Plan, collections: Iterable[str], settings: Settings)
     if not plan.use_llm or not (settings.house_rules or settings.collection_rules):
         return plan
     read = {f"{collection}/" for collection in collections}
-    own = sorted(rules_by_collection(settings.collection_rules).items())
-    found = [rules for name, rules in own if any(path.startswith(f"{name}/") for path in read)]
+    by_collection = sorted(rules_by_collection(settings.collection_rules).items())
+    found = [rules for name, rules in by_collection if any(path.startswith(f"{name}/") for path in read)]
     rules = dict.fromkeys(text.strip() for text in (settings.house_rules, *found) if text.strip())
     return replace(plan, house_rules="\n".join(rules))
 
@@ -314,15 +310,15 @@ def with_sampling(request: Request, info: ModelInfo, settings: Settings) -> Requ
 
 def recent(turns: Sequence[Turn], tokens: int) -> tuple[Turn, ...]:
     """The last turns that find room; a conversation never begins with an answer."""
-    kept: list[Turn] = []
+    latest: list[Turn] = []
     for turn in reversed(turns):
         tokens -= rough_tokens(turn.content)
         if tokens < 0:
             break
-        kept.append(turn)
-    while kept and kept[-1].role != "user":
-        kept.pop()
-    return tuple(reversed(kept))
+        latest.append(turn)
+    while latest and latest[-1].role != "user":
+        latest.pop()
+    return tuple(reversed(latest))
 
 
 def prompt_tokens(request: Request) -> int:
@@ -332,10 +328,8 @@ def prompt_tokens(request: Request) -> int:
 
 # --- what will an answer cost, and what is given up when that is too much? ------------------------------------------
 
-# Tokens that a model writes of which nothing is known yet, and what one adds that thinks before it writes.
-USUAL: Mapping[ModelRole, int] = {"answer": 400, "verifier": 250, "reconciler": 400}
-THOUGHTS = 1_500
-THOUSAND = 1000  # tokens, by which a price is told
+# Tokens that a model writes of which nothing is known yet.
+USUAL: Mapping[ModelRole, int] = dict.fromkeys(("answer", "verifier", "reconciler"), 400)
 FEW_QUESTIONS = 10  # fewer than these say nothing of a day's average: they may cost as much as so many together
 Assemble = Callable[[Plan, Budget], Context]
 Cut = Callable[["Fitted"], "Fitted"]
@@ -400,9 +394,9 @@ class Prices:
     def affordable(self, plan: Plan, budget: Budget, context: Context, limit: float) -> int:
         """Tokens that the answering model may write so that all calls together stay under the limit."""
         read, usual = self._prompt(plan, budget, context), self.usual("answer")
-        thousand, nothing = (estimate(self.names["answer"], read, count) or 0.0 for count in (THOUSAND, 0))
+        one_token, no_token = (estimate(self.names["answer"], read, count) or 0.0 for count in (1, 0))
         spare = limit - (self.expected(plan, budget, context) or 0.0)
-        each = (thousand - nothing) / THOUSAND
+        each = one_token - no_token
         return budget.generation if each <= 0 else usual + int(spare / each)
 
 
@@ -421,7 +415,7 @@ def named(models: Models) -> dict[ModelRole, str]:
 
 def is_paid(names: Mapping[ModelRole, str]) -> bool:
     """Whether one of these models costs anything that is known."""
-    return any(estimate(name, THOUSAND, THOUSAND) for name in names.values())
+    return any(estimate(name, 1, 1) for name in names.values())
 
 
 def fit_to_cost(
@@ -495,7 +489,7 @@ class Cutter:
         """With this share of the passages' tokens, and no less than the best passage needs."""
 
         def cut(fitted: Fitted) -> Fitted:
-            tokens = max(FEWEST_PASSAGES, int(share * self.tokens))
+            tokens = max(FEWEST_TOKENS, int(share * self.tokens))
             if tokens >= min(fitted.budget.passages, fitted.context.token_count):
                 return fitted
             budget = replace(fitted.budget, passages=tokens)
@@ -523,7 +517,7 @@ class Cutter:
         """What is written is bounded too, so that a model that does not stop costs no more than the limit."""
         if not fitted.plan.use_llm or fitted.expected_usd is None:
             return fitted
-        most = max(FEWEST_WRITTEN, self.prices.affordable(fitted.plan, fitted.budget, fitted.context, limit))
+        most = max(FEWEST_TOKENS, self.prices.affordable(fitted.plan, fitted.budget, fitted.context, limit))
         if most >= fitted.budget.generation:
             return fitted
         note = f"{self.prices.names['answer']} was limited to {most:,} tokens"

@@ -36,8 +36,8 @@ from refdesk.ask.table_question import (
     weights,
     without_names,
 )
-from refdesk.ask.table_view import AskedWords, CellPlan, Places, View, head_words
-from refdesk.ask.wording import KEPT, NUMBER
+from refdesk.ask.table_view import MOST_TOLD, AskedWords, CellPlan, Places, View, head_words
+from refdesk.ask.wording import KEPT, LIKELY, NUMBER
 from refdesk.periods import TablePeriod, alike, period_from, period_of, read_period, spoken_periods
 from refdesk.ports import NoReader, Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
@@ -52,12 +52,11 @@ MOST_PLANS = 10  # that a reader judges, and of one table that are compared with
 THEN = 0.25  # for a table that has a column of the time asked for, beside the share of words and the search's score
 MOST_TABLES = 8  # that plans are made for: the best by the words they hold and by what the search gave
 LONGEST_QUANTITY = 30  # letters of a cell that a number may stand among
-MOST_READ = 24  # cells of a plan whose periods and units are looked at
-UNSURE = 0.5  # what a chance is multiplied by of a figure of another length of time, or whose column nothing tells
+UNSURE = LIKELY  # what a chance is multiplied by of a figure of another length of time, or whose column nothing tells
 PART = 1.5  # log-odds that a plan loses whose row is a part of another plan's
 SMALLER = 0.8  # of a number, below which another one of the same name is a part of it
 SUREST = 0.98  # chance of a plan among several ways to say a question
-NEARLY = 0.5  # of the best chance, from which on another reading is named beside it
+NEARLY = LIKELY  # of the best chance, from which on another reading is named beside it
 Pair = tuple[float, float]
 CLAUSE = re.compile(r"[.;:]\s")
 MISSING, COLUMN_UNSAID, IS_THEN, IS_ASSUMED = 5, 9, 18, 26  # places among the features of a plan
@@ -110,7 +109,7 @@ class TablePlan:
         """Do its rows come as the question names them? "In 2018 and 2019" asks for that of 2018 first."""
         view, place = self.grid.view_of(self.plan), self.question.place
         named = [
-            [place[stem] for stem in view.cells[row][0] if stem in place] for row, _ in self.plan.cells[:MOST_READ]
+            [place[stem] for stem in view.cells[row][0] if stem in place] for row, _ in self.plan.cells[:MOST_TOLD]
         ]
         # A word of all of them does not tell them apart: the last of its words does.
         return all(max(before, default=0) <= max(after, default=0) for before, after in itertools.pairwise(named))
@@ -195,7 +194,7 @@ def _are_parts(found: Sequence[TablePlan]) -> NDArray[np.bool_]:
     """Which plans read a row that another one has as a whole?
 
     "Research and development" of the stock-based compensation is a part of all that is spent on it. Who names nothing
-    but the row means the whole; who says a word of what stands around the part may mean that.
+    but the row means the whole; a question with a word from around the part may mean the part.
     """
     rows = [_row_read(plan) for plan in found]
     is_part = np.zeros(len(found), dtype=bool)
@@ -269,13 +268,11 @@ def shortlist(found: Sequence[TablePlan]) -> tuple[list[TablePlan], NDArray[np.f
         key = result(found[at].plan)
         if key not in best or (not found[best[key]].keeps_order and found[at].keeps_order):
             best[key] = at
-        odds[key] = odds.get(key, 0.0) + math.exp(min(scores[at], 50.0))
+        odds[key] = float(np.logaddexp(odds.get(key, -np.inf), scores[at]))
     chosen = sorted(odds, key=lambda key: -odds[key])[:MOST_PLANS]
     plans = [found[best[key]] for key in chosen]
     # Whether the row is meant is weighed last, once.
-    own = [
-        math.log(odds[key]) if plan.means == 1.0 else raw[best[key]] for key, plan in zip(chosen, plans, strict=True)
-    ]
+    own = [odds[key] if plan.means == 1.0 else raw[best[key]] for key, plan in zip(chosen, plans, strict=True)]
     return plans, np.array(own)
 
 
@@ -347,7 +344,7 @@ class _Asked:
         self.of_when = frozenset(stem for start, end in spoken_periods(text) for stem in terms(text[start:end]))
         self.asks_of_day = bool(self.when.end and not self.when.months) or AT_END.search(text) is not None
         self.says_percent = unit_of(text) == "%"
-        self.named: Set[str] = frozenset()  # what it says of any document that is looked at: the company, the year
+        self.named: Set[str] = frozenset()  # its words that name any of the documents searched: the company, the year
 
     def share(self, stems: Iterable[str]) -> float:
         """Of the question's weight, that of these words."""
@@ -486,12 +483,12 @@ def _is_quantity(text: str) -> bool:
 
 def _columns(table: TableViews, plan: CellPlan) -> frozenset[int]:
     """Those of the stored table that a plan reads."""
-    return frozenset(place_of(table.grid, plan, row, column)[1] for row, column in read_cells(plan)[:MOST_READ])
+    return frozenset(place_of(table.grid, plan, row, column)[1] for row, column in read_cells(plan)[:MOST_TOLD])
 
 
 def _used(candidate: FoundTable, table: TableViews, plan: CellPlan) -> list[StoredCell]:
     """The numbers that a plan reads, as they are kept."""
-    places = [place_of(table.grid, plan, row, column) for row, column in read_cells(plan)[:MOST_READ]]
+    places = [place_of(table.grid, plan, row, column) for row, column in read_cells(plan)[:MOST_TOLD]]
     return [cell for cell in candidate.table.at(places) if cell.number is not None]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from refdesk.ask.table_view import (
+    MOST_AT_ONCE,
     NAMED,
     AskedWords,
     CellPlan,
@@ -32,12 +33,11 @@ from refdesk.tables import Grid
 from refdesk.text import terms
 
 MOST_SELECTIONS, MOST_SETS, MOST_PICKED, MOST_SINGLE = 40, 70, 400, 8
-MOST_ANY = 12  # rows that a question names one by one
 MOST_OTHER = 6  # sets of rows and columns that no word of the question points at
 MOST_CONDITIONS = 4  # of a sheet that a question names together; and sets of rows that are grouped, and rows of a
-# column that match best, each looked at for itself
+# column that match best, each tried alone
 OF_GROUPS = frozenset(("value", "which_more", "which_less", "apart", "difference", "growth", "share", "ratio"))
-WIDEST_TURNED, LONGEST_TURNED = 15, 80  # a table with more columns or rows is not looked at sideways
+WIDEST_TURNED, LONGEST_TURNED = 15, 80  # a larger table is not read by columns
 YEARS = 1900, 2100
 MOST_STATED = 160  # letters of a plan in words, and of what it gives: what the reader sees of it
 
@@ -108,15 +108,16 @@ class _Maker:
                     keep(view.merged(named.values()), _union(mask for mask, _ in named), _mean(named), column, "any")
             for row, mask, quality in ranked:
                 # Of many rows that match alike, no one is the one that is meant.
-                if sum(len(rows) for key, rows in matched.items() if _fit(key) == _fit((mask, quality))) <= MOST_ANY:
+                alike = [rows for key, rows in matched.items() if _fit(key) == _fit((mask, quality))]
+                if sum(map(len, alike)) <= MOST_AT_ONCE:
                     keep((row,), mask, quality, column)
             full = {mask: rows for (mask, quality), rows in matched.items() if quality >= 1}
             for mask, rows in itertools.islice(sorted(full.items(), key=lambda item: item[1][0]), MOST_OTHER):
                 keep(rows, mask, 1.0, column)
-            if 1 < sum(map(len, full.values())) <= MOST_ANY:
+            if 1 < sum(map(len, full.values())) <= MOST_AT_ONCE:
                 keep(view.merged(full.values()), _union(full), 1.0, column, "any")
             for rows in (self._one_each(matched), self._years_between(column)):
-                if 1 < len(rows) <= MOST_ANY:
+                if 1 < len(rows) <= MOST_AT_ONCE:
                     own = [
                         next((key for key, all_rows in matched.items() if row in all_rows), (0, 0.0)) for row in rows
                     ]
@@ -147,7 +148,7 @@ class _Maker:
             if telling >> bit & 1:
                 best = max(mask.bit_count() for mask, _ in matched if mask >> bit & 1)
                 own = [rows for (mask, _), rows in matched.items() if mask >> bit & 1 and mask.bit_count() == best]
-                if sum(map(len, own)) > MOST_ANY:
+                if sum(map(len, own)) > MOST_AT_ONCE:
                     return ()
                 found.update(dict.fromkeys(self.view.merged(own)))
         return tuple(found)
@@ -204,7 +205,7 @@ class _Maker:
                 quality = min(first.quality, second.quality)
                 found.append(Selection(rows, "both", first.mask | second.mask, quality, first.by, first.by_quality))
         if not self.view.turned and (totals := self.view.totals):
-            # "What was capital expenditure in 2018?" names a column; all of it stands in the row of the total.
+            # "What was capital expenditure in 2018?" names a column; its sum is in the row of the total.
             found.insert(1, Selection((max(totals),), "equal", 0, 0.5, 0, self.qualities[0]))
         return found[:MOST_SETS]
 

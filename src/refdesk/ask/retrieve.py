@@ -449,8 +449,8 @@ def without_repeats(hits: Sequence[Hit], rows: Rows, threshold: float) -> list[H
     Nearness alone is not enough: the same table of another year is as near as a copy. What is dropped must hold no
     number and no name that the better hit does not hold.
     """
-    if len(hits) < 2:
-        return list(hits)
+    if not hits:
+        return []
     vectors = chunk_vectors(hits, rows)
     likeness = np.vecdot(vectors[:, None], vectors[None])
     kept: list[int] = []
@@ -477,8 +477,8 @@ def diverse(hits: Sequence[Hit], rows: Rows, share: float, k: int) -> list[Hit]:
 
     Scores are spread over 0 … 1 first, so that `share` (lambda) weighs relevance against likeness on one scale.
     """
-    if len(hits) <= 2:
-        return list(hits[:k])
+    if not hits or k < 1:
+        return []
     scores = np.array([hit.score for hit in hits], dtype=np.float32)
     scores = (scores - scores.min()) / (float(np.ptp(scores)) or 1.0)
     vectors = chunk_vectors(hits, rows)
@@ -516,8 +516,8 @@ class SentenceReranker:
         self, query: Query, hits: Sequence[Hit], sentence_vectors: Mapping[int, Any], idf: Mapping[str, float]
     ) -> list[Hit]:
         """The same hits, best first; the best score stays what it was, so that scores of two searches compare."""
-        if len(hits) < 2:
-            return list(hits)
+        if not hits:
+            return []
         best = max(hit.score for hit in hits) or 1.0
         placed = [(number, hit.chunk, 0.0) for number, hit in enumerate(hits)]
         documents = {hit.document.id: hit.document for hit in hits}

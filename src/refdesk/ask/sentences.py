@@ -34,7 +34,7 @@ from refdesk.ask.wording import (
     read_all,
     table_header,
 )
-from refdesk.key_sentences import ENDS
+from refdesk.summaries import ENDS
 from refdesk.text import ASSETS, QUERY_STOP_WORDS, terms, word_set, words
 from refdesk.types import UNIT, Chunk, Document, FoundSpan, Reading
 

@@ -18,16 +18,14 @@ from refdesk.ask.sentences import question_words
 from refdesk.ask.table_answer import cell_citations
 from refdesk.ask.table_question import FEW, columns_of, is_of_other_length, length_asked
 from refdesk.ask.table_rows import decimals_of
-from refdesk.ask.table_view import NAMED, compared
+from refdesk.ask.table_view import MOST_AT_ONCE, NAMED, compared
 from refdesk.library import LibraryReader
 from refdesk.periods import period_from, read_period
 from refdesk.records import MOST_CELLS, StoredCell
 from refdesk.tables import Grid, grid_of, is_scale, shown_value, touches, without_marks
 from refdesk.text import query_terms, terms, words
 
-MOST_COMPARED = 12  # attributes
 UNSURE = 0.7  # where a side says only part of the label, or another table has rows for both too
-EXACT = 0.9
 OPERATION = "compare"
 # "How does its income compare to its sales?", "the ratio of": two amounts of one owner, the one as a part of the other.
 _ASKS_SHARE = re.compile(
@@ -37,7 +35,7 @@ _ASKS_SHARE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What of one table stands side by side: the names of the sides, and for each attribute a cell of every side."""
+    """A comparison within one table: the names of the sides, and for each attribute a cell of every side."""
 
     found: FoundTable
     names: tuple[str, ...]
@@ -67,7 +65,7 @@ def side_by_side(
     best = max(every, key=lambda sides: (sides.share, sides.found.score, len(sides.attributes)))
     tables = {sides.found.table.id for sides in every if sides.share >= best.share}
     # Among many tables, whether this one or its neighbour is meant cannot be known for sure.
-    chance = EXACT if best.share == 1.0 and len(tables) == 1 and len(candidates) < FEW else UNSURE
+    chance = HIGH if best.share == 1.0 and len(tables) == 1 and len(candidates) < FEW else UNSURE
     return _told(answer, query, plan, retrieved, best, chance, library)
 
 
@@ -75,7 +73,7 @@ def side_by_side(
 
 
 def _is_about(query: Query, found: FoundTable, retrieved: Retrieved) -> bool:
-    """Does the table, or what it stands in, hold every word of the comparison? "Net sales" are no floor space.
+    """Does the table, or its document, hold every word of the comparison? "Net sales" are no floor space.
 
     The name of a company is that of its report, however that is called.
     """
@@ -177,7 +175,7 @@ def _compared(
         if len(cells) == len(places) and any(cell.text for cell in cells):
             attributes.append((name, tuple(cells)))
     if attributes:
-        yield Sides(found, names, tuple(attributes[:MOST_COMPARED]), share)
+        yield Sides(found, names, tuple(attributes[:MOST_AT_ONCE]), share)
 
 
 # --- what is said of them? -------------------------------------------------------------------------------------------

@@ -30,23 +30,23 @@ from refdesk.ask.attest import PAGED
 from refdesk.ask.draft import EXTRACTIVE
 from refdesk.ask.judge import HIGH, MEDIUM, Relevance, below, level, related, sources
 from refdesk.ask.listing import called
-from refdesk.ask.plan_choice import CLAUSE, FoundTable, TablePlan, best_plan, place_of, read_cells
+from refdesk.ask.plan_choice import CLAUSE, SAME_DIGITS, FoundTable, TablePlan, best_plan, place_of, read_cells
 from refdesk.ask.plans import described
 from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.sheet_view import ColumnCells, RowSet
 from refdesk.ask.table_question import FEW, LEAST_LIKELY, asking_clause
 from refdesk.ask.table_rows import asked_order, filtered_rows, head_place, ordered_rows, table_parts, years_compared
-from refdesk.ask.table_view import CellPlan, GroupedView, View
-from refdesk.ask.wording import LIKELY, NUMBER, meaning, read, said, wanted
+from refdesk.ask.table_view import MOST_TOLD, CellPlan, GroupedView, View
+from refdesk.ask.wording import LIKELY, NUMBER, UNLIKELY, meaning, read, said, wanted
 from refdesk.library import LibraryReader
-from refdesk.periods import YEAR, TablePeriod, period_from, period_of, read_period, spoken_period
+from refdesk.periods import QUARTER_MONTHS, YEAR, TablePeriod, period_from, period_of, read_period, spoken_period
 from refdesk.ports import Reader
 from refdesk.records import Path, StoredCell
 from refdesk.tables import Grid, is_scale, shown_value, touches
 from refdesk.text import terms
 from refdesk.types import Document, Hit
 
-MOST_CHUNKS = 24  # whose tables are looked at
+MOST_CHUNKS = 24  # whose tables are read
 # The least chance of a figure that is shown whatever the text says: of TAT-QA's even contexts .59 of the questions to a
 # table are then answered rightly, and .05 of those to the text by a table; of the questions made from filings (decision
 # 0011) .93 of the figures are right.
@@ -58,7 +58,6 @@ TIMES = 0.15
 INSTEAD = SHOWN_AMONG_FEW  # of a refusal, where a number is asked for: half of such figures are right there
 SUREST_AMONG_MANY = below(HIGH)  # whether the row of this table or of its neighbour is meant cannot be known for sure
 NAMED_BY = 2  # words of the question that a document is called by and another is not
-WORTH_DOUBT = 0.02  # chance of a figure that what the text says is not sure against
 CITED = "This is computed from {used:,} cells; the first {most} are cited."
 CHOSEN = "{model} chose the cells; the values were read and computed without it."
 OTHER_LENGTH = "This figure covers {own}; none for {asked}, as asked, was found."
@@ -67,8 +66,7 @@ AMBIGUOUS = "the question could almost as well mean something else"
 
 MOST_CAPTION = 60  # letters of a caption that tells two tables apart
 MOST_ROWS_SHOWN = 8  # of the table that is drawn beside the answer
-MOST_CITED = 24  # cells of a sum or a count that are cited one by one
-MOST_LOOKED_AT = 100  # cells of it that are looked at one by one, not by column
+MOST_EXAMINED = 100  # cells of it that are examined one by one, not by column
 MOST_ADDED = 9  # numbers from which on a formula names the first four alone
 
 
@@ -97,7 +95,7 @@ def reading(found: TablePlan) -> FigureText:
         *(read_cells(plan) or _counted(plan, found.grid.view_of(plan))),
         *years_compared(plan, found.grid.view_of(plan)),
     ]
-    places = tuple(dict.fromkeys(_place(found, row, column) for row, column in read[:MOST_LOOKED_AT]))
+    places = tuple(dict.fromkeys(_place(found, row, column) for row, column in read[:MOST_EXAMINED]))
     numbers = [cell for cell in stored.at(places) if cell.number is not None]
     used = len(read) if plan.cells else len(plan.selections[0].rows)
     counted = [stored.columns[column].of_rows(rows).counted() for column, rows in _by_column(grid, plan, places)]
@@ -123,7 +121,7 @@ def reading(found: TablePlan) -> FigureText:
     decimals = max([own for _, own in counted], default=0) if operation not in ("count", "distinct") else 0
     if operation in ("growth", "share", "ratio", "average", "average2"):
         decimals = max(decimals, 2)
-    value = shown_value(f"{number:,.{min(decimals, 4)}f}", unit, scale)
+    value = shown_value(f"{number:,.{min(decimals, SAME_DIGITS)}f}", unit, scale)
     return FigureText(_label(found), value, number, unit, scale, operation, _formula(found, value), places, used)
 
 
@@ -149,9 +147,9 @@ def _place(found: TablePlan, row: int, column: int) -> tuple[int, int]:
 
 
 def _counted(plan: CellPlan, view: View) -> list[tuple[int, int]]:
-    """What stands for rows that were counted: the cells they were found by, else those that name them."""
+    """The cells that show which rows were counted: those they were found by, else those that name them."""
     column = plan.column if plan.column >= 0 else max(plan.selections[0].by, 0)
-    rows = plan.selections[0].rows[:MOST_LOOKED_AT]
+    rows = plan.selections[0].rows[:MOST_EXAMINED]
     return [(row, column if view.texts[row][column] else 0) for row in rows]
 
 
@@ -258,7 +256,7 @@ def figure_of(found: TablePlan, what: FigureText, first_citation: int = 0) -> Fi
                 period=cell.period,
                 citation=first_citation + place,
             )
-            for place, cell in enumerate(used[:MOST_CITED])
+            for place, cell in enumerate(used[:MOST_TOLD])
         ),
         table=tuple(map(tuple, stored.some_rows(drawn))),
         head_rows=stored.head_rows,
@@ -280,7 +278,7 @@ def _row_path(grid: Grid, row: int) -> tuple[str, ...]:
 
 def table_candidates(retrieved: Retrieved, library: LibraryReader) -> list[FoundTable]:
     """The tables of which some part was found, with the score of the best part."""
-    # What was looked at has the scores of the search, also where a reader of prose has ordered the hits anew.
+    # Hits keep the scores of the search here, even where a reader of prose has reordered them.
     found = {hit.chunk.id: hit for hit in (*retrieved.hits, *retrieved.considered)}
     ranked = sorted(found.values(), key=lambda hit: (hit.chunk.kind != "table", -hit.score))[:MOST_CHUNKS]
     documents = {hit.document.id: hit.document for hit in ranked}
@@ -331,7 +329,7 @@ def likelier_answer(
     least = max(told.confidence.score * _says_number(told, query), LEAST_LIKELY) if told.is_answered else INSTEAD
     if best.chance + (best.other.chance if best.other else 0.0) >= least:  # both readings are said
         return figure_answer(begun, plan, retrieved, best, library)
-    if told.confidence.level != "high" or best.chance < WORTH_DOUBT or agrees:
+    if told.confidence.level != "high" or best.chance < UNLIKELY or agrees:
         return told
     return replace(told, confidence=Confidence(below(HIGH), "medium", "a table may give another number"))
 
@@ -448,7 +446,7 @@ def of_named_document(found: TablesRead, query: Query, retrieved: Retrieved) -> 
 def figure_answer(answer: Answer, plan: Plan, retrieved: Retrieved, found: TablePlan, library: LibraryReader) -> Answer:
     """The figure as an answer: claims of ours, and a citation for every cell that they were read or computed from.
 
-    A reading that is nearly as likely and gives something else is said too, with its own cells.
+    A reading that is nearly as likely and gives something else is added, with its own cells.
     """
     what = reading(found)
     other = reading(found.other) if found.other is not None else None
@@ -505,7 +503,7 @@ class _Told:
     def add(self, found: TablePlan, what: FigureText, *lines: str) -> None:
         marker, first = len(self.figures) + 1, len(self.citations)
         self.figures.append(figure_of(found, what, first))
-        cells = found.candidate.table.at(what.places)[:MOST_CITED]
+        cells = found.candidate.table.at(what.places)[:MOST_TOLD]
         self.citations += cell_citations(found.candidate, cells, marker, found.chance, self._retrieved, self._library)
         numbers = tuple(range(first, len(self.citations)))
         for line in filter(None, lines):
@@ -536,8 +534,8 @@ class _Told:
 
 def _notes(found: TablePlan, what: FigureText) -> Iterator[str]:
     """What the reader should know of a figure."""
-    if what.used > MOST_CITED:
-        yield CITED.format(most=MOST_CITED, used=what.used)
+    if what.used > MOST_TOLD:
+        yield CITED.format(most=MOST_TOLD, used=what.used)
     if found.asked_months:
         own = {period_from(cell.period).length for cell in found.candidate.table.at(what.places) if cell.period}
         yield OTHER_LENGTH.format(own=_spoken_length(max(own, default=0)), asked=_spoken_length(found.asked_months))
@@ -546,7 +544,8 @@ def _notes(found: TablePlan, what: FigureText) -> Iterator[str]:
 
 
 def _spoken_length(months: int) -> str:
-    return "a year" if months == YEAR else "a quarter" if months == 3 else f"{months} month{'s' * (months != 1)}"
+    spoken = {YEAR: "a year", QUARTER_MONTHS: "a quarter"}
+    return spoken.get(months, f"{months} month{'s' * (months != 1)}")
 
 
 def cell_citations(
@@ -557,7 +556,7 @@ def cell_citations(
     retrieved: Retrieved,
     library: LibraryReader,
 ) -> tuple[Citation, ...]:
-    """One for each cell, with the row that it stands in."""
+    """One for each cell, with its row."""
     table, document = found.table, found.document
     hits = [hit for hit in (*retrieved.hits, *retrieved.considered) if touches(hit.chunk, table)]
     places = library.cell_places(table, [(cell.start, cell.end) for cell in cells])
@@ -586,7 +585,7 @@ def cell_citations(
 
 
 def _row_of(cell: StoredCell, hits: Sequence[Hit], line: str) -> tuple[Hit, str]:
-    """The hit that holds the cell and the row that it stands in; the line of the page where another part was found."""
+    """The hit that holds the cell and its row; the line of the page where another part was found."""
     for hit in hits:
         for span in hit.chunk.spans:
             if span.origin <= cell.start < span.origin + span.end - span.start:

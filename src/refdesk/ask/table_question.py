@@ -34,7 +34,7 @@ from refdesk.ask.table_view import CODE, KINDS, NAMED, OPERATIONS, SELECTIONS, A
 from refdesk.ask.wording import AUXILIARIES, DOING, KEPT, LIKELY, PERCENT, POSSESSIVE, YEAR_NUMBER
 from refdesk.document_names import short_names
 from refdesk.library import LibraryReader
-from refdesk.periods import TablePeriod, period_from, period_spans, read_period, spoken_periods
+from refdesk.periods import QUARTER_MONTHS, TablePeriod, period_from, period_spans, read_period, spoken_periods
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredTable
 from refdesk.settings import Settings
@@ -67,7 +67,7 @@ class AskedForm(NamedTuple):
 
 
 def asking_clause(text: str) -> str:
-    """Without what stands around it: a clause before, a second question, where it is said and how it is written.
+    """Without the words around it: a clause before, a second question, where the figure is reported and in what units.
 
     >>> asking_clause("Going by the balance sheet, what are the total assets (in millions), and what drives them?")
     'what are the total assets'
@@ -97,7 +97,7 @@ def asked_forms(text: str, table: StoredTable, report: TablePeriod) -> list[Aske
     forms = [AskedForm(clause)]
     if not spoken_periods(text) or QUARTER.search(text):
         newest = newest_columns(table)
-        head = _head(table, newest, 3 if QUARTER.search(text) else 0)
+        head = _head(table, newest, QUARTER_MONTHS if QUARTER.search(text) else 0)
         if head and len(table.periods) > 1:
             forms.append(AskedForm(_with(clause, head), newest, is_assumed=True))
     return forms
@@ -125,38 +125,38 @@ def _initials(table: StoredTable) -> dict[str, str]:
         letters = ["&" if word.lower() in ("and", "&") else word[0].lower() for word in words]
         for start in range(len(words)):
             for end in range(start + 2, min(start + LONGEST_SHORT, len(words)) + 1):
-                own, text = letters[start:end], " ".join(words[start:end])
-                if "&" not in (own[0], own[-1]):
-                    found.setdefault("".join(own), text)
-                    found.setdefault("".join(own).replace("&", ""), text)
+                initials, text = letters[start:end], " ".join(words[start:end])
+                if "&" not in (initials[0], initials[-1]):
+                    found.setdefault("".join(initials), text)
+                    found.setdefault("".join(initials).replace("&", ""), text)
     return found
 
 
 def columns_of(table: StoredTable, when: TablePeriod, report: TablePeriod) -> frozenset[int] | None:
     """Those of the time that is asked for; None where no head of the table names a time."""
-    own = _periods(table)
-    if not own:
+    periods = _periods(table)
+    if not periods:
         return None
     if when.quarter and report.quarter:
         if report.is_of(when):
             return newest_columns(table)
-        return frozenset(column for column, period in own if period.quarter and period.is_of(when))
-    found = frozenset(column for column, period in own if period.is_of(when))
+        return frozenset(column for column, period in periods if period.quarter and period.is_of(when))
+    found = frozenset(column for column, period in periods if period.is_of(when))
     # Who asks for a year may mean the column of the report's own, which may end in the next one; who names a day means
     # that day, and a table of nothing but the years before is there to compare with.
-    may_be_own = report.is_of(when) and not when.end and max(period.year for _, period in own) >= when.year
+    may_be_own = report.is_of(when) and not when.end and max(period.year for _, period in periods) >= when.year
     return found or (newest_columns(table) if may_be_own else found)
 
 
 def length_asked(text: str, when: TablePeriod) -> int:
     """How many months a question asks for the figure of; 0 where it does not say, or names a day."""
-    return 3 if QUARTER.search(text) and not (when.end or when.months) else when.length
+    return QUARTER_MONTHS if QUARTER.search(text) and not (when.end or when.months) else when.length
 
 
 def is_of_other_length(period: TablePeriod, length: int, report: TablePeriod) -> bool:
     """Is it of a longer or shorter time than is asked for, as far as both are known? What holds on a day is neither."""
-    own = period.length_in(report)
-    return bool(own and length) and own != length
+    covered = period.length_in(report)
+    return bool(covered and length) and covered != length
 
 
 def newest_columns(table: StoredTable) -> frozenset[int]:
@@ -180,9 +180,9 @@ def _with(text: str, head: str) -> str:
 
 def _head(table: StoredTable, columns: Iterable[int], length: int) -> str:
     """The name of these columns, of those among them that are of so long a time; what several have in common."""
-    own = dict(_periods(table))
-    ranked = sorted(columns, key=lambda column: (length > 0 and own[column].length != length, column))
-    alike = [column for column in ranked if own[column].length == own[ranked[0]].length]
+    periods = dict(_periods(table))
+    ranked = sorted(columns, key=lambda column: (length > 0 and periods[column].length != length, column))
+    alike = [column for column in ranked if periods[column].length == periods[ranked[0]].length]
     paths = [[part for part in table.heads[column].path if not is_scale(part)] for column in alike]
     shared = [parts[0] for parts in takewhile(lambda parts: len({*parts}) == 1, zip(*paths, strict=False))]
     return " ".join(shared) if read_period(" ".join(shared)) else ""
@@ -208,6 +208,7 @@ _ASIDE = re.compile(r"\([^()]*\)")
 _TIME_NOUNS = frozenset(("period", "year", "quarter", "fiscal"))
 _PREPOSITIONS = frozenset(("of", "from", "for", "on", "in", "by", "to", "at"))
 _INSIDE = _PREPOSITIONS | {"and", "per", "before", "after", "the", "used"}
+_ENDS = _INSIDE | VERBS | WHOLE  # no name of a row begins or ends with these
 
 
 @lru_cache(maxsize=KEPT)
@@ -221,9 +222,9 @@ def document_words(document: Document, text: str) -> frozenset[str]:
     What its name is shortened to counts too: "JnJ".
     """
     name = f"{document.name.replace('_', ' ')} {document.title}"
-    own, said = {*words(name)}, words(text)
-    joined = [pair for pair in pairwise(said) if "".join(pair) in own]
-    short = [word for word in short_names(document).intersection(said) if len(word) > 2]
+    name_words, asked_words = {*words(name)}, words(text)
+    joined = [pair for pair in pairwise(asked_words) if "".join(pair) in name_words]
+    short = [word for word in short_names(document).intersection(asked_words) if len(word) > 2]
     return _context_words(name) | frozenset(stem for pair in (*joined, short) for word in pair for stem in terms(word))
 
 
@@ -237,8 +238,8 @@ def without_names(text: str, names: Set[str]) -> str:
     """
 
     def is_name(word: str) -> bool:
-        own = terms(POSSESSIVE.sub("", word))
-        return bool(own) and word[:1].isupper() and all(stem in names for stem in own)
+        stems = terms(POSSESSIVE.sub("", word))
+        return bool(stems) and word[:1].isupper() and all(stem in names for stem in stems)
 
     found = [match.span() for match in _NAME_WORD.finditer(text) if match.start() and is_name(match.group())]
     for start, end in reversed(found):
@@ -248,6 +249,12 @@ def without_names(text: str, names: Set[str]) -> str:
             before = before[:-1] if before and before[-1] in _PREPOSITIONS else before
         text = f"{' '.join(before)}{' ' * (behind[:1].isalnum() or behind[:1] == ' ')}{behind.lstrip()}"
     return " ".join(text.split())
+
+
+class _Word(NamedTuple):  # of a clause
+    start: int
+    end: int
+    text: str
 
 
 class RenamedRow(NamedTuple):
@@ -266,40 +273,41 @@ def things_asked(clause: str, known: Set[str]) -> list[tuple[int, int]]:
     ['research and development']
     """
     times = [*spoken_periods(clause), *period_spans(clause)]
-    runs: list[list[tuple[int, int, str]]] = [[]]
+    runs: list[list[_Word]] = [[]]
     end, was_time, before = 0, False, ""
     for match in _NAME_WORD.finditer(clause):
         word = POSSESSIVE.sub("", match.group().lower())
         is_time = any(start < match.end() and match.start() < stop for start, stop in times)
         is_time = is_time or (was_time and word.removesuffix("s") in _TIME_NOUNS)  # "the FY2022 period"
-        is_known = bool(own := terms(word)) and all(stem in known for stem in own)
+        is_known = bool(stems := terms(word)) and all(stem in known for stem in stems)
         is_small = word not in _INSIDE and (word in QUERY_STOP_WORDS or word in STOP_WORDS)
         is_done = before in AUXILIARIES - DOING and word.endswith("ed")  # "was reported", "were disclosed by"
         is_border = is_time or is_known or is_small or is_done or (word in VERBS and not runs[-1])
         if is_border or clause[end : match.start()].strip(" ,-–—&"):
             runs.append([])
         if not is_border:
-            runs[-1].append((match.start(), match.end(), word))
+            runs[-1].append(_Word(match.start(), match.end(), word))
         end, was_time, before = match.end(), is_time, word
     found: dict[tuple[int, int], None] = {}
     for run in runs:
-        parts = [part for at, one in enumerate(run) if one[2] in _PREPOSITIONS for part in (run[:at], run[at + 1 :])]
+        cuts = [at for at, word in enumerate(run) if word.text in _PREPOSITIONS]
+        parts = [part for at in cuts for part in (run[:at], run[at + 1 :])]
         for piece in map(_trimmed, (run, *parts)):
             if piece:
-                found[piece[0][0], piece[-1][1]] = None
+                found[piece[0].start, piece[-1].end] = None
     return list(found)
 
 
-def _trimmed(run: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    while run and (run[0][2] in _INSIDE or run[0][2] in VERBS or run[0][2] in WHOLE or run[0][2].isdigit()):
+def _trimmed(run: list[_Word]) -> list[_Word]:
+    while run and (run[0].text in _ENDS or run[0].text.isdigit()):
         run = run[1:]
-    while run and (run[-1][2] in _INSIDE or run[-1][2] in WHOLE or run[-1][2] in VERBS):
+    while run and run[-1].text in _ENDS:
         run = run[:-1]
     return run
 
 
 def plain_name(label: str) -> str:
-    """Without footnote marks and what stands in parentheses."""
+    """Without footnote marks and parentheses."""
     return " ".join(_ASIDE.sub("", without_marks(label)).split()).strip(" :.—–-")
 
 
@@ -325,7 +333,7 @@ def core_name(name: str) -> str:
 
 @lru_cache(maxsize=KEPT)
 def row_names(table: StoredTable) -> tuple[str, ...]:
-    """The names of its rows that hold numbers, without what stands in parentheses."""
+    """The names of its rows that hold numbers, without parentheses."""
     if table.cell_count > MOST_CELLS:
         return ()
     grid = grid_of(table)
@@ -353,20 +361,20 @@ def renamed(
     pairs: list[tuple[float, int, RenamedRow]] = []
     for at, table in enumerate(tables):
         names = row_names(table)
-        held = [frozenset(terms(name)) for name in names]
+        row_stems = [frozenset(terms(name)) for name in names]
         for thing in spoken if names else ():
-            said = frozenset(terms(thing))
+            sought = frozenset(terms(thing))
             if (
-                not said
-                or (is_few and said.isdisjoint(strange))
-                or any(said <= own and NAMED * len(own) <= len(said) for own in held)
+                not sought
+                or (is_few and sought.isdisjoint(strange))
+                or any(sought <= stems and NAMED * len(stems) <= len(sought) for stems in row_stems)
             ):
                 continue
             best, chance = reader.meant_row(thing, names)
-            is_other = not strange <= said or not (strange.isdisjoint(said) or said.isdisjoint(held[best]))
+            is_other = not strange <= sought or not (strange.isdisjoint(sought) or sought.isdisjoint(row_stems[best]))
             if chance >= LEAST_LIKELY and not is_other:
-                share = len(said) / max(1, len({*terms(clause)} - known))
-                row = RenamedRow(text.replace(thing, names[best], 1), said, chance)
+                share = len(sought) / max(1, len({*terms(clause)} - known))
+                row = RenamedRow(text.replace(thing, names[best], 1), sought, chance)
                 pairs.append((chance * share**0.5, at, row))
     found: list[list[RenamedRow]] = [[] for _ in tables]
     for _, at, row in sorted(pairs, key=lambda pair: -pair[0])[:MOST_RENAMED]:
@@ -398,7 +406,7 @@ def with_named_rows(
     named = [
         preferred_document for preferred_document in retrieved.preferred_documents if preferred_document in documents
     ]
-    wanted = named or [one for one, _ in counts.most_common()]
+    wanted = named or [document_id for document_id, _ in counts.most_common()]
     clause = asking_clause(asking_part(text))
     best: list[tuple[float, str, str]] = []
     otherwise: set[str] = set()
@@ -409,13 +417,13 @@ def with_named_rows(
         otherwise |= {stem for word in short for stem in terms(word)}
         names = library.row_names(document_id) if things else []
         for thing in things if names else ():
-            said = frozenset(terms(thing))
+            thing_stems = frozenset(terms(thing))
             place, chance = reader.meant_row(thing, names)
-            own = frozenset(terms(names[place]))
-            if chance >= LEAST_LIKELY and not own <= said:
+            row_stems = frozenset(terms(names[place]))
+            if chance >= LEAST_LIKELY and not row_stems <= thing_stems:
                 best.append((chance, document_id, names[place]))
-                if own.isdisjoint(said) and chance >= LIKELY:
-                    otherwise |= said
+                if row_stems.isdisjoint(thing_stems) and chance >= LIKELY:
+                    otherwise |= thing_stems
     known_chunks = {hit.chunk.id for hit in found}
     most = max((hit.score for hit in found), default=1.0)
     added: list[Hit] = []
@@ -442,7 +450,7 @@ WIDTH = 30
     ROW_WHOLE, BY_FIRST, ROW_COVERED, IS_NOTHING, IS_LARGE, SECOND_COVERED, BACKWARDS, LATER_FIRST, ONE_ROW, ALIKE,
     ANY_COVERED,
 ) = range(WIDTH)  # fmt: skip
-MOST_ROWS = 30  # that are told apart by their number: nine in ten sets of rows that it was learned from are smaller
+MOST_ROWS = 30  # that are distinguished by their number: nine in ten sets of rows that it was learned from are smaller
 
 
 class Described(NamedTuple):
@@ -455,14 +463,14 @@ class Described(NamedTuple):
 
 def word_slots(question: AskedWords, vocabulary: Container[str]) -> NDArray[np.int32]:
     """One to three words in a row, hashed; words of the table and numbers stand for themselves only as such."""
-    said = ["^"]
+    spoken = ["^"]
     for word, stem in zip(question.words, question.stems, strict=True):
         if word[0].isdecimal():
-            said.append("#year" if YEAR_NUMBER.fullmatch(word) else "#")
+            spoken.append("#year" if YEAR_NUMBER.fullmatch(word) else "#")
         else:
-            said.append("_" if stem in vocabulary and word not in QUERY_STOP_WORDS else word)
-    said.append("$")
-    runs = {" ".join(said[at : at + length]) for length in (1, 2, 3) for at in range(len(said) - length + 1)}
+            spoken.append("_" if stem in vocabulary and word not in QUERY_STOP_WORDS else word)
+    spoken.append("$")
+    runs = {" ".join(spoken[at : at + length]) for length in (1, 2, 3) for at in range(len(spoken) - length + 1)}
     return np.array(sorted({zlib.crc32(run.encode()) % SLOTS for run in runs}), dtype=np.int32)
 
 
@@ -476,10 +484,10 @@ def describe(question: AskedWords, table: TableViews, plans: Sequence[CellPlan],
     for plan in plans:
         view = table.view_of(plan)
         key = (id(view), plan.selections)
-        own = chosen.get(key)
-        if own is None:
-            own = chosen[key] = _of_rows(view, plan.selections, words)
-        row = own.copy()
+        known = chosen.get(key)
+        if known is None:
+            known = chosen[key] = _of_rows(view, plan.selections, words)
+        row = known.copy()
         first, mask, quality, number = plan.selections[0], plan.mask, plan.column_quality, plan.number
         covered = mask.bit_count()
         row[COVERED] = covered / words

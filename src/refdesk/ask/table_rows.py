@@ -23,13 +23,12 @@ from refdesk.ask.plan_choice import FoundTable, TablePlan, place_of, table_of
 from refdesk.ask.sentences import question_words
 from refdesk.ask.support import is_negated
 from refdesk.ask.table_question import WHOLE_STEMS, document_words, plain_name
-from refdesk.ask.table_view import AskedWords, CellPlan, Places, Selection, View, head_text
+from refdesk.ask.table_view import MOST_TOLD, AskedWords, CellPlan, Places, Selection, View, head_text
 from refdesk.ask.wording import YEAR_NUMBER, is_plural
 from refdesk.records import StoredTable
 from refdesk.tables import shown_value, without_marks
 from refdesk.text import terms, words
 
-MOST = 24  # rows that are told
 # Chance that these rows are what is asked for: of 14 questions to WikiTableQuestions' even tables that were answered so
 # seven were right to the word, and three more were those that are now left alone for what they deny or leave out.
 CHANCE = 0.55
@@ -104,7 +103,7 @@ def _plan(found: FoundTable, asked: AskedWords, bound: Quantity, compared: _Comp
         is_beyond |= values == limit
     rows = [row for row in np.flatnonzero(is_beyond).tolist() if row not in view.totals]
     names = _names(view, rows)
-    if not 0 < len(rows) <= MOST or len(rows) == view.count or not all(names):
+    if not 0 < len(rows) <= MOST_TOLD or len(rows) == view.count or not all(names):
         return None
     head = head_text(" ".join(view.grid.columns[compared.column]))
     cells = tuple((row, column) for row in rows for column in (*_naming(view), compared.column))
@@ -164,7 +163,7 @@ _COUNTED = re.compile(
 
 
 class Order(NamedTuple):
-    """What a question asks to be put in order."""
+    """What a question asks to have sorted."""
 
     first: str  # the question that asks for the first alone
     most: int  # how many are asked for; 0: all
@@ -195,7 +194,7 @@ def _first_few(text: str) -> Order | None:
         # "In round 2" counts nothing: what is counted are several, and their name follows.
         are_several = after is not None and any(map(is_plural, words(after["words"])))
         count = quantity.bare or quantity.value
-        if is_plain and are_several and count in range(2, MOST + 1) and _counts_answers(text[: quantity.start]):
+        if is_plain and are_several and count in range(2, MOST_TOLD + 1) and _counts_answers(text[: quantity.start]):
             by = _BY.search(text, end)
             if by and by.group()[:2].lower() == "by":  # "the top 2 names by hours"
                 things, column = text[end : by.start()].strip(), _column_named(by[1])
@@ -240,7 +239,7 @@ def ordered_rows(text: str, choose: Callable[[str], TablePlan | None]) -> TableP
     order = asked_order(text)
     chosen = choose(order.first) if order else None
     for found in (chosen, chosen.other if chosen else None):
-        # A column that no word of the question names is not what it asks to put in order.
+        # A column that no word of the question names is not what it asks to sort by.
         if order and found and found.plan.selections[0].by_quality > 0 and (widened := in_order(found, order)):
             return widened
     return None
@@ -262,7 +261,7 @@ def in_order(found: TablePlan, order: Order) -> TablePlan | None:
     ranked = np.argsort(keys, kind="stable")[: int(np.sum(~np.isnan(keys)))]  # what has no number comes last
     if 0 < order.most < len(ranked):  # those that tie with the last one are as good as it
         ranked = ranked[keys[ranked] <= keys[ranked[order.most - 1]]]
-    rows = tuple(int(row) for row in among[ranked[:MOST]])
+    rows = tuple(int(row) for row in among[ranked[:MOST_TOLD]])
     is_named = plan.column == 0 or (plan.column > 0 and view.kinds[plan.column] == "text")
     naming = [plan.column] if is_named else _naming(view)
     names = tuple(", ".join(text for column in naming if (text := view.texts[row][column])) for row in rows)
@@ -273,8 +272,8 @@ def in_order(found: TablePlan, order: Order) -> TablePlan | None:
     head = head_text(" ".join(view.grid.columns[chosen.by]))
     end = ("latest" if is_falling else "earliest") if is_date else ("highest" if is_falling else "lowest")
     label = f"{len(rows)} {end} by {head}" if order.most else f"By {head}, {end} first"
-    if not order.most and len(ranked) > MOST:
-        label = f"{label}, {MOST} of {len(ranked):,}"
+    if not order.most and len(ranked) > MOST_TOLD:
+        label = f"{label}, {MOST_TOLD} of {len(ranked):,}"
     widened = plan._replace(
         operation="value",
         selections=(chosen._replace(rows=rows, number=float(order.most)),),
@@ -289,7 +288,7 @@ def in_order(found: TablePlan, order: Order) -> TablePlan | None:
 
 
 def _amounts(found: TablePlan, rows: Sequence[int], names: Sequence[str]) -> str:
-    """What each row was put in order by, with its unit: "Sinker: 350.0 kg; Ground chain: 84.0 kg"."""
+    """What each row was sorted by, with its unit: "Sinker: 350.0 kg; Ground chain: 84.0 kg"."""
     by, table = found.plan.selections[0].by, found.candidate.table
     told = []
     for row, name in zip(rows, names, strict=True):
@@ -307,7 +306,6 @@ def _amounts(found: TablePlan, rows: Sequence[int], names: Sequence[str]) -> str
 # rows these are is told by the numbers, in all columns that have any. Pure.
 
 FEWEST = 2  # rows that are several
-MOST_PARTS = 20  # rows that are told
 ROUNDED = 0.51  # by how much each number may be off in its last digit, which is what a sum differs by
 # Chance that the rows are what is asked for: of ten questions to TAT-QA's even contexts that are answered so, seven are
 # right to the word and two in part.
@@ -405,7 +403,7 @@ def _named_rows(view: View, asked: _AskedNames) -> _Named | None:
     # Of "other current assets" nothing may be listed, and then no current assets are what is asked for.
     most = max((option.mask.bit_count() for option in options), default=0)
     for option in options if most else ():
-        is_several = FEWEST <= len(option.rows) <= MOST_PARTS
+        is_several = FEWEST <= len(option.rows) <= MOST_TOLD
         # Who says the name of one of the rows asks for that one.
         if option.mask.bit_count() == most and is_several and not _says_row(option, view, asked):
             return option
@@ -437,7 +435,7 @@ def _until_sum(rows: Sequence[int], view: View, numbers: NDArray[np.float64]) ->
 
 def _addends(total: int, view: View, numbers: NDArray[np.float64]) -> list[int]:
     """The fewest rows right above that add up to this one."""
-    for first in range(total - FEWEST, max(-1, total - MOST_PARTS - 1), -1):
+    for first in range(total - FEWEST, max(-1, total - MOST_TOLD - 1), -1):
         rows = list(range(first, total))
         if _adds_up(rows, total, view, numbers):
             return rows

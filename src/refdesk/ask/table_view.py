@@ -39,6 +39,8 @@ def compared(above: float, below: float) -> Compared:
     return Compared((above - below) / abs(below) * 100, above / below * 100, above / below)
 
 
+MOST_TOLD = 24  # rows and cells that are named, cited or read one by one
+MOST_AT_ONCE = 12  # rows, values or figures that one question, claim or formula names together
 MOSTLY = 0.6  # of the cells of a column are numbers: it is a column of numbers
 MOST_TIED = 3  # rows that are the highest together
 CODE = re.compile(r"\b\d+-[a-z]{1,2}\b", re.IGNORECASE)  # "10-Q", "8-K"
@@ -59,7 +61,7 @@ class AskedWords:
     """The words of a question that may name something in a table."""
 
     def __init__(self, text: str, around: frozenset[str] = frozenset()) -> None:
-        """`around`: stems that what stands around the table says; a table need not hold them."""
+        """`around`: stems of the text around the table; a table need not hold them."""
         self.text = text
         self.words = words(text)
         self.stems = [_stem(word) for word in self.words]
@@ -374,7 +376,7 @@ class Selection(NamedTuple):
     kind: str
     mask: int = 0  # a bit for each word of the question
     quality: float = 0.0  # share of the row's own words that the question says
-    by: int = -1  # the column that was looked at
+    by: int = -1  # the column that was compared
     by_quality: float = 0.0
     number: float = 0.0  # that was compared with
     conditions: tuple[Selection, ...] = ()  # that all of its rows fulfil, where they are several

@@ -36,17 +36,23 @@ from refdesk.ask.classify import (
 from refdesk.ask.followup import Rewrite, stand_alone
 from refdesk.ask.sentences import asking_part
 from refdesk.ask.table_question import asking_clause
+from refdesk.ask.wording import LIKELY, POSSESSIVE, softmax
 from refdesk.library import LibraryReader
 from refdesk.ports import LLM, Embedder
-from refdesk.prompts import CLASSIFY_SCHEMA, CLASSIFY_SYSTEM, STAND_ALONE, STAND_ALONE_SCHEMA, STAND_ALONE_SYSTEM
+from refdesk.prompts import (
+    CLASSIFY_SCHEMA,
+    CLASSIFY_SYSTEM,
+    LONGEST_TEXT,
+    STAND_ALONE,
+    STAND_ALONE_SCHEMA,
+    STAND_ALONE_SYSTEM,
+)
 from refdesk.settings import Settings
 from refdesk.text import QUERY_STOP_WORDS, STOP_WORDS, edit_distances, query_terms, terms, words
 from refdesk.trace import Stage, Trace, in_thread, is_able, json_reply
 from refdesk.types import Scope
 
 LONGEST_SPELLED = 1000  # characters; a longer question is a pasted text, and its words are what they are
-REWRITE_TOKENS, CLASSIFY_TOKENS = 200, 60
-TURN_CHARACTERS = 600  # of each message that a model reads for the topic
 ROUTES = ("needs_retrieval", "conversational", "out_of_scope")
 
 
@@ -211,9 +217,9 @@ def _why_not_rewritten(text: str, question: Question, turns: Sequence[Turn], set
 
 async def _written_alone(text: str, turns: Sequence[Turn], model: LLM, ruled: Rewrite, stage: Stage) -> Rewrite:
     """The model's rewrite, or that of the rules when the model's is nonsense."""
-    conversation = "\n".join(f"{turn.role}: {turn.content[:TURN_CHARACTERS]}" for turn in turns[-6:])
+    conversation = "\n".join(f"{turn.role}: {turn.content[:LONGEST_TEXT]}" for turn in turns[-6:])
     asked = STAND_ALONE.format(conversation=conversation, question=text)
-    found = await json_reply(model, STAND_ALONE_SYSTEM, asked, STAND_ALONE_SCHEMA, REWRITE_TOKENS, stage)
+    found = await json_reply(model, STAND_ALONE_SYSTEM, asked, STAND_ALONE_SCHEMA, stage)
     written = " ".join(str(found.get("question", "")).split())
     if not is_sound(text, written):
         stage.gave(fell_back="the model's question was empty, too long or another one")
@@ -279,7 +285,7 @@ def unknown_words(text: str, library: LibraryReader) -> int:
 
 async def _settled(text: str, model: LLM, reading: Classification, stage: Stage) -> Classification:
     """The reading with what the model says of route and intent, where that makes sense."""
-    found = await json_reply(model, CLASSIFY_SYSTEM, text, CLASSIFY_SCHEMA, CLASSIFY_TOKENS, stage)
+    found = await json_reply(model, CLASSIFY_SYSTEM, text, CLASSIFY_SCHEMA, stage)
     route = next((route for route in ROUTES if route == found.get("route")), None)
     intent = next((intent for intent in INTENTS if intent == found.get("intent")), None)
     if route is None or intent is None:
@@ -360,7 +366,6 @@ WEIGHTS_FILE = Path(__file__).parent.parent / "assets" / "spelling.json"
 SHORTEST = 3  # letters
 TWO_EDITS_FROM = 8  # letters; MEASUREMENTS: one edit below, two from here on
 LEAST_WORDS, LEAST_CHARACTERS = 0.5, 0.6  # shares that must survive; seed 001 step 3
-_SUREST = 50.0  # of a score, whose power is still a number
 _OFTEN = 50.0  # in a thousand chunks; more make a word no likelier: "create" does not make "creation" of "corelation"
 _VOWELS = frozenset("aeiouy")
 # Where the keys are: the rows of a keyboard, each further to the right by a part of a key.
@@ -373,12 +378,6 @@ _TOKEN = re.compile(r"[^\s]+")
 _CORE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*\Z")
 _EDGES = "\"'“”‘’()[]{}<>.,;:!?…*"
 _SMALL_WORDS = QUERY_STOP_WORDS | STOP_WORDS | {word.replace("'", "") for word in STOP_WORDS}  # "dont" is meant
-# Of an edit, what was done; of a near word, whether and how often it is written in the documents and in its language.
-FEATURES = (
-    "any", "swapped", "key_beside", "vowel", "other_letter", "single_for_double", "left_out", "double_for_single",
-    "put_in", "first_letter", "last_letter", "two_edits", "in_documents", "documents", "in_language", "language",
-    "length", "name", "name_of_document",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,7 +446,7 @@ def candidates(text: str) -> Iterable[tuple[int, str]]:
         core = token.group().lstrip(_EDGES)
         start = token.end() - len(core)
         core = core.rstrip(_EDGES)
-        core = core[:-2] if core.endswith(("'s", "’s")) else core
+        core = POSSESSIVE.sub("", core)
         if not _CORE.match(core):
             continue
         for word in core.split("-"):
@@ -481,17 +480,17 @@ def best(word: str, near: Mapping[str, tuple[float, float, bool]], *, is_name: b
         )
         for candidate, counts in near.items()
     }
-    if not scores:
-        return ""
-    total = 1.0 + sum(math.exp(min(score, _SUREST)) for score in scores.values())  # 1: the word itself
-    meant = min(scores, key=lambda score: (-scores[score], score))
-    return meant if math.exp(min(scores[meant], _SUREST)) > 0.5 * total else ""
+    itself = 0.0
+    chances = dict(zip(("", *scores), softmax([itself, *scores.values()]), strict=True))
+    meant = min(chances, key=lambda candidate: (-chances[candidate], candidate))
+    return meant if chances[meant] > LIKELY else ""
 
 
 def features(
     word: str, near: str, documents: float, language: float, names_document: bool, *, is_name: bool
 ) -> dict[str, float]:
-    """What speaks for it that `near` was meant by `word`; those of `FEATURES` that are not 0."""
+    """What speaks for it that `near` was meant by `word`; those that are not 0 of an edit, of what was done, and of a
+    near word, whether and how often it is written in the documents and in its language."""
     edits = list(_edits(word, near))
     found: dict[str, float] = {"any": 1.0, "length": min(len(word), 12) / 10}
     for what, place in edits:

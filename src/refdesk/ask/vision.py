@@ -1,7 +1,7 @@
 """Images for vision models: the pages and figures found, and the images attached to a question.
 
 In the mode `vision` each passage that has a picture is shown beside its text: a figure as it was cut out of its page,
-else the page. What is read from a picture and stands in no text is called just that, and cites the figure's box. A
+else the page. What was read from a picture and is in no text is marked as such, and cites the figure's box. A
 model that does not see is given captions and text, those from OCR included, and the answer says so.
 """
 
@@ -21,9 +21,9 @@ from refdesk.ask.keep import AskPorts, Keeper
 from refdesk.errors import ModelNotAllowed, UsageError
 from refdesk.models import model_info
 from refdesk.ports import Models, Request
-from refdesk.prompts import DESCRIBE
+from refdesk.prompts import DESCRIBE, LONGEST_TEXT
 from refdesk.settings import Settings
-from refdesk.text import query_terms
+from refdesk.text import CHARACTERS_PER_TOKEN, query_terms
 from refdesk.trace import Trace, in_thread
 from refdesk.types import Box
 
@@ -34,7 +34,6 @@ MEGABYTE = 1 << 20
 LARGEST = 10 * MEGABYTE  # bytes of one as it comes
 MOST_PIXELS = 60_000_000
 KINDS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
-DESCRIBED_TOKENS = 120
 BLIND = "{who}, so captions and text (including OCR) were used instead of page images."
 SEEN = "read from the image; the text does not say it"
 UNSEEN = "None of the pages found has an image, so only the text was used."
@@ -60,7 +59,7 @@ def require_sight(models: Models, settings: Settings) -> None:
 
 
 def checked(images: Sequence[Any]) -> tuple[Image, ...]:
-    """Pictures as a caller hands them in (bytes, a path, or an `Image`), looked at and made small enough to send."""
+    """Pictures as a caller hands them in (bytes, a path, or an `Image`), checked and made small enough to send."""
     if len(images) > MOST_PICTURES:
         raise UsageError(f"a question can have at most {MOST_PICTURES} images, not {len(images)}")
     return tuple(_checked(image) for image in images)
@@ -77,7 +76,7 @@ def _checked(image: Any) -> Image:
         with Pictures.open(io.BytesIO(data), formats=list(KINDS)) as opened:
             kind = opened.format or ""
             if opened.width * opened.height > MOST_PIXELS:
-                raise UsageError(f"an image can have at most {MOST_PIXELS // 1_000_000} million pixels")
+                raise UsageError(f"an image can have at most {MOST_PIXELS:,} pixels")
             # Upright, without what a camera writes beside it, and no larger than anybody looks at.
             small = ImageOps.exif_transpose(opened).convert("RGB")
             small.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
@@ -113,14 +112,16 @@ async def looked_up(question: Question, query: Query, desk: AskPorts, trace: Tra
     with trace.optional("look", model=llm.name, pictures=len(question.images)) as stage:
         asked = Turn("user", (DESCRIBE.format(question=query.standalone), *question.images))
         usage = Usage()
-        async with aclosing(llm.stream(Request("", (asked,), DESCRIBED_TOKENS, role="router"))) as pieces:  # type: ignore[type-var]
+        async with aclosing(
+            llm.stream(Request("", (asked,), LONGEST_TEXT // CHARACTERS_PER_TOKEN, role="router"))
+        ) as pieces:  # type: ignore[type-var]
             async for piece in pieces:
                 found = [] if piece.restarted else found
                 found.append(piece.text)
                 usage += piece.usage or Usage()
         stage.usage = usage
         stage.gave(characters=len("".join(found)))
-    description = " ".join("".join(found).split())[:600]
+    description = " ".join("".join(found).split())[:LONGEST_TEXT]
     if not description:
         return query
     text = f"{query.fullest} {description}"

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from refdesk.answer import Intent, Query
-from refdesk.key_sentences import PRONOUN
 from refdesk.ports import Embedder
+from refdesk.summaries import PRONOUN
 from refdesk.text import (
     ASSETS,
     QUERY_STOP_WORDS,
@@ -95,7 +95,7 @@ def read(text: str, language: str = "en") -> SentenceWords:
 def read_all(texts: Iterable[str], language: str = "en") -> dict[str, SentenceWords]:
     """Sentences of one language; those that are not known yet are read in one pass."""
     found = {text: _known.get((text, language)) for text in texts}
-    new = [text for text, one in found.items() if one is None]
+    new = [text for text, sentence in found.items() if sentence is None]
     for text, stems in zip(new, terms_of_each(new, language), strict=True):
         found[text] = _known[text, language] = SentenceWords(text, language, stems)
     if len(_known) > KEPT:
@@ -151,15 +151,15 @@ def named_cells(chunk: Chunk, sentence: int) -> list[tuple[str, str]]:
         if CELLS in chunk.text[first:last]:
             names = _below(names, cells(chunk.text[first:last]))
     start, end, *_ = chunk.sentences[sentence]
-    own = cells(chunk.text[start:end])
-    if len(names) != len(own) or not all(any(letter.isalpha() for letter in name) for name in names if name):
+    row_cells = cells(chunk.text[start:end])
+    if len(names) != len(row_cells) or not all(any(letter.isalpha() for letter in name) for name in names if name):
         return []
-    return [(name, cell) for name, cell in zip(names, own, strict=True) if cell]
+    return [(name, cell) for name, cell in zip(names, row_cells, strict=True) if cell]
 
 
 def _repeats(above: list[str], row: list[str]) -> bool:
     """Whether two columns have the same words in both."""
-    same = [one for one, other in zip(above, row, strict=False) if one == other and any(map(str.isalpha, one))]
+    same = [name for name, other in zip(above, row, strict=False) if name == other and any(map(str.isalpha, name))]
     return len(above) == len(row) and len(same) >= 2
 
 
@@ -188,8 +188,7 @@ def _below(above: list[str], row: list[str]) -> list[str]:
 
 THRESHOLDS = {"precision": 0.95, "recall": 0.85}  # DESIGN §5
 # (words at most, cosine): one word weighs more in a short question.
-ADAPTIVE = ((4, 0.95), (8, 0.92), (15, 0.9))
-LONG = 0.87
+ADAPTIVE = ((4, 0.95), (8, 0.92), (15, 0.9), (math.inf, 0.87))
 
 
 def threshold(mode: str, question: str) -> float:
@@ -197,7 +196,7 @@ def threshold(mode: str, question: str) -> float:
     if mode in THRESHOLDS:
         return THRESHOLDS[mode]
     count = len(question.split())
-    return next((cosine for most, cosine in ADAPTIVE if count <= most), LONG)
+    return next(cosine for most, cosine in ADAPTIVE if count <= most)
 
 
 def same_question(text: str, other: str) -> bool:
@@ -399,7 +398,7 @@ def is_plural(words: str) -> bool:
 # which only the ending is kept: "how do i _ the _ of the _".
 
 Wanted = Literal["one", "steps", "several", "polar", "definition"]
-KINDS: tuple[Wanted, ...] = ("one", "steps", "several", "polar", "definition")
+KINDS: tuple[Wanted, ...] = get_args(Wanted)
 # Whether it is to be summed up, compared or reasoned about is learned alike, by the same command.
 INTENTS: tuple[Intent, ...] = ("factual", "summary", "comparison", "analytical")
 KINDS_FILE, INTENTS_FILE = ASSETS / "question_kinds.json", ASSETS / "intents.json"
@@ -407,6 +406,7 @@ LONGEST = 40  # words; a longer question tells a story, and its last words ask
 SEVERAL = 0.35  # chance of wanting several things from which on a list that was found is given whole
 NUMBER = 0.7  # chance from which a question is taken to ask for a number
 LIKELY = 0.5  # chance from which on something is likelier so than not
+UNLIKELY = 0.05  # chance below which nothing is made of something
 SURE = 0.6  # chance from which on a question is taken to want something else than one thing
 FRAMING = 1.0  # weight of a word for a summary from which on it says nothing of what is to be summed up
 
@@ -443,7 +443,7 @@ def chances(question: str) -> Mapping[Wanted, float]:
 def intent_of(question: str) -> Intent:
     """The learned intent; factual, where it is not sure. Lists are told by `wants`."""
     found = dict(zip(INTENTS, _shares(question, INTENTS_FILE, len(INTENTS)), strict=True))
-    best = max(INTENTS, key=lambda intent: found[intent])
+    best = max(INTENTS, key=found.__getitem__)
     return best if found[best] >= SURE else "factual"
 
 
@@ -453,15 +453,18 @@ def _shares(question: str, file: Path, kinds: int) -> list[float]:
     for pattern in set(patterns(question, words)):
         for place, weight in enumerate(weights.get(pattern, ())):
             scores[place] += weight
+    return softmax(scores)
+
+
+def softmax(scores: Sequence[float]) -> list[float]:
+    """The chance of each, from its score."""
     most = max(scores)
     raised = [math.exp(score - most) for score in scores]
     return [score / sum(raised) for score in raised]
 
 
 def without_frame(question: str) -> str:
-    """A question for a summary without the words that speak for one: "Give me the gist of the handbook" -> "Give me
-    the of the handbook".
-    """
+    """Without the words that ask for a summary: "Give me the gist of the book" -> "Give me the of the book"."""
     weights, place = learned(INTENTS_FILE).weights, INTENTS.index("summary")
     spoken = {token for token in tokens(question) if weights.get(token, (0.0,) * len(INTENTS))[place] > FRAMING}
     return " ".join(word for word in question.split() if spoken.isdisjoint(tokens(word)))
@@ -522,7 +525,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 
 @cache
 def _languages() -> Mapping[str, Mapping[str, Any]]:
-    found: Mapping[str, Any] = json.loads((ASSETS / "frames.json").read_text(encoding="utf-8"))["languages"]
+    found = json.loads((ASSETS / "frames.json").read_text(encoding="utf-8"))["languages"]
     return {code: {**frames, "words": frozenset(frames["words"])} for code, frames in found.items()}
 
 
@@ -535,16 +538,15 @@ def language_of(question: str) -> str:
     tokens = _LETTERS.findall(question.lower())
     languages = _languages()
     holders = [[code for code, frames in languages.items() if token in frames["words"]] for token in tokens]
-    worth = {code: sum(1.0 / len(own) for own in holders if code in own) for code in languages}
+    worth = {code: sum(1.0 / len(codes) for codes in holders if code in codes) for code in languages}
     best = max(worth, key=lambda code: (worth[code], code == DEFAULT))
-    count = sum(best in own for own in holders)
+    count = sum(best in codes for codes in holders)
     return best if count >= max(FEWEST_WORDS, SHARE * len(tokens)) else ""
 
 
 def said(name: str, question: str) -> str:
     """The frame of this name in the language of the question; in English where there is none."""
-    found: str = _languages()[language_of(question) or DEFAULT][name]
-    return found
+    return str(_languages()[language_of(question) or DEFAULT][name])
 
 
 def names_several(text: str) -> bool:
@@ -566,8 +568,7 @@ def other_language(question: str, written: Collection[str]) -> str:
     frames = _languages()[asked]
     names = list(dict.fromkeys(frames["languages"].get(code or DEFAULT, code) for code in sorted(written)))
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {frames['last']} {names[-1]}"
-    told: str = frames["other"].format(asked=frames["languages"][asked], written=listed)
-    return told
+    return str(frames["other"].format(asked=frames["languages"][asked], written=listed))
 
 
 # --- in what is the answer measured? "How heavy" asks for no metres, as the embedder knows --------------------------

@@ -256,9 +256,9 @@ async def assembled(
 # --- does a second model agree? ---------------------------------------------------------------------------------------
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-TOKENS_PER_VERDICT = 80  # number, verdict and one short reason, with room to spare
+TOKENS_PER_VERDICT = 100  # number, verdict and one short reason, with room to spare
 REWRITTEN_TOKENS = 1200
-MOST_NOTES = 10
+MOST_NOTES = 10  # claims named in the notes; the verdicts say the rest
 WORD_FOR_WORD = "every sentence stands in the documents word for word"
 
 
@@ -314,7 +314,7 @@ async def _reviewed(query: Query, attested: Attested, context: Context, llm: LLM
 def verify_request(query: Query, claims: Sequence[Claim], context: Context) -> Request:
     numbered = [{"claim": number, "text": claim.text} for number, claim in enumerate(claims, 1)]
     message = VERIFY.format(passages=_passages(query, context), claims=orjson.dumps(numbered).decode())
-    tokens = 200 + TOKENS_PER_VERDICT * len(claims)
+    tokens = TOKENS_PER_VERDICT * (1 + len(claims))
     return Request(VERIFY_SYSTEM, (Message("user", message),), tokens, schema=VERIFY_SCHEMA, role="verifier")
 
 
@@ -394,8 +394,6 @@ def _json_part(text: str) -> str:
 
 
 # Is the answer right? The built-in check, a verifier where one is named, and what is done when they disagree.
-
-MOST_CLAIMS_NOTED = 5  # claims named in the notes; the verdicts say the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,7 +490,7 @@ def _built_in(claims: Sequence[Claim]) -> Verification:
     wrong = [claim for claim in claims if claim.verdict in REFUTED]
     if not wrong:
         return Verification("verified", ("every sentence was checked against the lines it cites",))
-    notes = tuple(f"“{claim.text}”: {claim.note or claim.verdict}" for claim in wrong[:MOST_CLAIMS_NOTED])
+    notes = tuple(f"“{claim.text}”: {claim.note or claim.verdict}" for claim in wrong[:MOST_NOTES])
     return Verification("disputed", notes)
 
 

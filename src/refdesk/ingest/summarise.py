@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.errors import ProviderError, ProviderUnavailable
-from refdesk.key_sentences import key_sentences, telling_chunks
 from refdesk.models import estimate, model_info
 from refdesk.ports import LLM, Embedder
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUM_UP_SCHEMA, SUM_UP_SYSTEM, SUMMARISE_SCHEMA, SUMMARISE_SYSTEM
-from refdesk.summaries import CLUSTER, DOCUMENT, SECTION, Proof, TreeNode, WrittenSummary
+from refdesk.summaries import CLUSTER, DOCUMENT, SECTION, Proof, TreeNode, WrittenSummary, key_sentences, telling_chunks
 from refdesk.text import rough_tokens
 from refdesk.trace import Stage, json_object, model_reply
 from refdesk.types import UNIT, Chunk, Document

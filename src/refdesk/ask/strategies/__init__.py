@@ -1,6 +1,6 @@
-"""Search strategies beyond BM25 and vectors, one file each; `registry.py` defines what a strategy is."""
+"""Search strategies beyond BM25 and vectors; `registry.py` says what one is, and holds the smallest."""
 
-from refdesk.ask.strategies import fusion, graph, hierarchical, late_interaction, multi_hop, survey
+from refdesk.ask.strategies import fusion, graph, hierarchical, multi_hop, survey
 from refdesk.ask.strategies.registry import STRATEGIES, SearchStrategy, register, side_by_side
 
 __all__ = [
@@ -9,7 +9,6 @@ __all__ = [
     "fusion",
     "graph",
     "hierarchical",
-    "late_interaction",
     "multi_hop",
     "register",
     "side_by_side",

@@ -18,20 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query
-from refdesk.ask.strategies.registry import hybrid_hits, register
+from refdesk.ask.strategies.registry import BESIDE, hybrid_hits, register
 from refdesk.library import EngineHits, LibraryReader, SearchPorts
 from refdesk.ports import LLM, Embedder
-from refdesk.prompts import VARIANTS_SCHEMA, VARIANTS_SYSTEM
+from refdesk.prompts import LONGEST_TEXT, VARIANTS_SCHEMA, VARIANTS_SYSTEM
 from refdesk.text import QUERY_STOP_WORDS, idf, terms, words
 from refdesk.trace import in_thread, is_able, json_reply
 from refdesk.types import UNIT, Hit
 
-READ_HITS, SENTENCES = 10, 3  # first hits that give words, and the nearest sentences among them
+READ, SENTENCES = 10, 3  # first hits that give words, the words that they give, the nearest sentences among them
 TOWARDS = 0.6  # how far the vector moves to those sentences
-NEW_WORDS = 10  # of them
 SYNONYM, CANDIDATES = 0.6, 16  # cosine of two words that mean the same; keywords that are compared with the question's
-OWN_WEIGHT = 0.3  # of a variant of ours beside the question as it stands; a model's counts as much as the question
-VARIATIONS, PARTS, VARIANT_TOKENS, LONGEST_VARIANT = 3, 3, 400, 600
+VARIATIONS = 3  # that a model may write of the question, and parts of it
 WORDS_KEPT = 4096
 SHORT = 6  # words; a question of no more is met by a passage (HyDE) better than by itself
 
@@ -86,7 +84,7 @@ def own_variants(query: Query, hits: Sequence[Hit], ports: SearchPorts) -> list[
 
 def _from_feedback(query: Query, hits: Sequence[Hit], library: LibraryReader) -> list[Variant]:
     """Nearer to the sentences that say most about the question, with the most telling words that they share."""
-    leading = hits[:READ_HITS]
+    leading = hits[:READ]
     rows = library.sentence_vectors([hit.chunk.id for hit in leading])
     placed = [(hit, place) for hit in leading for place in range(len(rows.get(hit.chunk.id, ())))]
     if not placed:
@@ -102,17 +100,17 @@ def _from_feedback(query: Query, hits: Sequence[Hit], library: LibraryReader) ->
     stems = {word: (terms(word) or [""])[0] for word in counts}
     new = [word for word in counts if stems[word] and stems[word] not in asked]
     weights = idf(library.frequencies([stems[word] for word in new]), library.chunk_count)
-    telling = sorted(new, key=lambda word: (-counts[word] * weights[stems[word]], word))[:NEW_WORDS]
+    telling = sorted(new, key=lambda word: (-counts[word] * weights[stems[word]], word))[:READ]
     vector = query.vector + TOWARDS * own[nearest].mean(axis=0)
     text = " ".join([query.standalone, *telling])
-    return [Variant("feedback", text, vector / (np.linalg.norm(vector) or 1.0), OWN_WEIGHT)]
+    return [Variant("feedback", text, vector / (np.linalg.norm(vector) or 1.0), BESIDE)]
 
 
 def _with_synonyms(query: Query, hits: Sequence[Hit], embedder: Embedder) -> list[Variant]:
     """With keywords of the first hits that mean what a word of the question means: "fee" beside "price"."""
     asked = [word for word in words(query.standalone) if len(word) > 2 and word not in QUERY_STOP_WORDS]
     stems = frozenset(query.terms)
-    counts = Counter(keyword.lower() for hit in hits[:READ_HITS] for keyword in hit.chunk.keywords)
+    counts = Counter(keyword.lower() for hit in hits[:READ] for keyword in hit.chunk.keywords)
     others = [keyword for keyword, _ in counts.most_common() if not stems & set(terms(keyword))][:CANDIDATES]
     if not asked or not others:
         return []
@@ -124,7 +122,7 @@ def _with_synonyms(query: Query, hits: Sequence[Hit], embedder: Embedder) -> lis
         best = int(cosines.argmax())
         if cosines[best] >= SYNONYM:
             found.append(others[best])
-    return [Variant("synonyms", " ".join([query.standalone, *found]), query.vector, OWN_WEIGHT)] if found else []
+    return [Variant("synonyms", " ".join([query.standalone, *found]), query.vector, BESIDE)] if found else []
 
 
 _known: dict[tuple[str, str], NDArray[np.float32]] = {}  # by embedder and word: they come again with other questions
@@ -146,14 +144,14 @@ def word_vectors(embedder: Embedder, wanted: Sequence[str]) -> dict[str, NDArray
 
 
 async def _by_model(query: Query, model: LLM, stage: Any) -> list[Variant]:
-    reply = await json_reply(model, VARIANTS_SYSTEM, query.standalone, VARIANTS_SCHEMA, VARIANT_TOKENS, stage)
+    reply = await json_reply(model, VARIANTS_SYSTEM, query.standalone, VARIANTS_SCHEMA, stage)
     return read_variants(reply, query)
 
 
 def read_variants(reply: Mapping[str, Any], query: Query) -> list[Variant]:
     """What of a reply is searched for; texts of the wrong kind and repeats are left out."""
     wanted: list[tuple[str, Any]] = [("variation", text) for text in _listed(reply.get("variations"))[:VARIATIONS]]
-    wanted += [("part", text) for text in _listed(reply.get("parts"))[:PARTS]]
+    wanted += [("part", text) for text in _listed(reply.get("parts"))[:VARIATIONS]]
     wanted.append(("broader", reply.get("broader")))
     is_abstract = query.intent in ("analytical", "summary") or len(words(query.standalone)) <= SHORT
     if is_abstract:
@@ -161,7 +159,7 @@ def read_variants(reply: Mapping[str, Any], query: Query) -> list[Variant]:
     found: dict[str, Variant] = {}
     for kind, text in wanted:
         kept = " ".join(text.split()) if isinstance(text, str) else ""
-        if 0 < len(kept) <= LONGEST_VARIANT and kept.casefold() != query.standalone.casefold():
+        if 0 < len(kept) <= LONGEST_TEXT and kept.casefold() != query.standalone.casefold():
             found.setdefault(kept.casefold(), Variant(f"{kind} {len(found) + 1}", kept))
     return list(found.values())
 

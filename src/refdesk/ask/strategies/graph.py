@@ -16,16 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query
-from refdesk.ask.strategies.registry import hybrid_hits, register
+from refdesk.ask.strategies.registry import BESIDE, LEADING, hybrid_hits, register
 from refdesk.entities import SHORT_FOR, entity_key, names_by_sentence, names_of, phrases
 from refdesk.library import EngineHits, LibraryReader, SearchPorts
 from refdesk.text import terms
 from refdesk.trace import in_thread
 from refdesk.types import UNIT, Chunk, Document, Hit
 
-WEIGHT = 0.3  # of the graph's hits beside those of hybrid search
 NEIGHBOURS = 20  # chunks read for an entity, and entities that are followed from a hop
-LEADING = 3  # hits of the hybrid search in which the walk begins, beside the entities of the question
 DAMPING = 0.4  # the walk stays near where it began (.5 in LinearRAG)
 STEPS = NEIGHBOURS
 NEAREST_TO_NONE = 0.01  # of cosines, so that no edge is lost
@@ -43,7 +41,7 @@ async def graph(query: Query, ports: SearchPorts) -> list[EngineHits]:
         stage.gave(**sizes)
     if not walked:
         return [EngineHits("hybrid", first)]
-    return [EngineHits("hybrid", first), EngineHits("graph", walked, WEIGHT)]
+    return [EngineHits("hybrid", first), EngineHits("graph", walked, BESIDE)]
 
 
 @dataclass(slots=True, eq=False)
@@ -161,7 +159,7 @@ def _ranked(around: Around, query: Query, first: Sequence[Hit]) -> tuple[dict[in
 
 
 def page_rank(edges: NDArray[np.float32], beginning: NDArray[np.float32]) -> NDArray[np.float32]:
-    """How often a walk is at each node that goes along edges by their weight and often begins anew.
+    """How often a random walk visits each node; it follows edges by their weight and often restarts.
 
     >>> page_rank(np.array([[0, 1], [1, 0]], dtype=np.float32), np.array([1, 0], dtype=np.float32)).round(2)
     array([0.67, 0.33], dtype=float32)

@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from refdesk.answer import Query
-from refdesk.ask.strategies.registry import hybrid_hits, register
+from refdesk.ask.strategies.registry import DEEPEST, hybrid_hits, register
 from refdesk.library import EngineHits, SearchPorts
 from refdesk.summaries import CLUSTER, DOCUMENT, TreeNode
 from refdesk.trace import in_thread
 from refdesk.types import Hit
 
 DOCUMENTS, CHUNKS = 10, 3  # seed 001, step 6
-DEPTH = 100  # hits by which documents are ranked
 # Of the tree's nearness beside the best hit of a document, of a section's beside a hit's score, of a cluster's beside
 # its document's.
 TREE, SECTION_SHARE, CLUSTER_SHARE = 0.3, 0.1, 0.2
@@ -29,7 +28,7 @@ WEIGHT = 0.5
 @register("hierarchical")
 async def hierarchical(query: Query, ports: SearchPorts) -> list[EngineHits]:
     """The chosen documents' best chunks, beside what is found without choosing any."""
-    whole = await hybrid_hits(query, replace(ports, k=max(DEPTH, ports.k)))
+    whole = await hybrid_hits(query, replace(ports, k=max(DEEPEST, ports.k)))
     with ports.trace.stage("documents", hits=len(whole)) as stage:
         chosen, sections = await in_thread(_documents, query, ports, whole)
         stage.gave(documents=len(chosen), sections=len(sections))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Query
-from refdesk.ask.strategies.registry import hybrid_hits, register
+from refdesk.ask.strategies.registry import LEADING, hybrid_hits, register
 from refdesk.library import EngineHits, LibraryReader, SearchPorts
 from refdesk.ports import LLM
 from refdesk.prompts import NEXT_SEARCH, NEXT_SEARCH_SCHEMA, NEXT_SEARCH_SYSTEM
@@ -24,14 +24,13 @@ from refdesk.text import idf, query_terms, terms, words
 from refdesk.trace import in_thread, is_able, json_reply
 from refdesk.types import UNIT, Chunk, Hit
 
-BRIDGES, SENTENCES = 3, 2  # first hits that lead on, and sentences of each that do
-KEPT = 3  # first hits that stay before all paths: what answers directly stands there
+SENTENCES = 2  # of each first hit, that lead on
 NEAR_SENTENCE = 0.5  # how far the second search leans towards the sentence that led on
 FIRST_SHARE = 0.3  # of the first hit's score in that of a path
 # Share of the question's weight in words that a passage must leave unsaid to lead on.
 UNSAID = 0.15
-STEP = 0.03  # between the scores of hits that were put in order; rerankers blend them with their own
-MODEL_HOPS, MODEL_TOKENS, EVIDENCE_CHARACTERS = 2, 120, 2500
+STEP = 0.03  # between the scores of reordered hits; rerankers blend them with their own
+MODEL_HOPS, EVIDENCE_CHARACTERS = 2, 2500
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +65,7 @@ async def multi_hop(query: Query, ports: SearchPorts) -> list[EngineHits]:
 
 def find_bridges(query: Query, hits: Sequence[Hit], library: LibraryReader) -> list[Bridge]:
     """Of the first hits those that leave something unsaid and name something new in the sentence nearest to it."""
-    leading = hits[:BRIDGES]
+    leading = hits[:LEADING]
     rows = library.sentence_vectors([hit.chunk.id for hit in leading])
     weights = idf(library.frequencies(query.terms), library.chunk_count)
     asked = frozenset(query.terms)
@@ -118,7 +117,7 @@ def _followed(query: Query, bridges: Sequence[Bridge], first: Sequence[Hit], por
         best = max((hit.score for hit in others), default=0.0) or 1.0
         paths += [(FIRST_SHARE * bridge.hit.score + hit.score / best, hit.chunk.id, bridge.hit, hit) for hit in others]
     paths.sort(key=lambda path: (-path[0], path[1]))
-    ordered = {hit.chunk.id: hit for hit in first[:KEPT]}
+    ordered = {hit.chunk.id: hit for hit in first[:LEADING]}
     for _, _, start, end in paths:
         ordered.setdefault(start.chunk.id, start)
         ordered.setdefault(end.chunk.id, end)
@@ -142,14 +141,14 @@ def in_this_order(hits: Sequence[Hit], first: Sequence[Hit], query: Query, libra
 
 async def _led_by_model(query: Query, ports: SearchPorts, model: LLM, first: list[Hit]) -> list[EngineHits]:
     """The model says what to search for next, until it says that the evidence is enough."""
-    lists, searched, evidence = [EngineHits("hybrid", first)], [query.standalone], list(first[:BRIDGES])
+    lists, searched, evidence = [EngineHits("hybrid", first)], [query.standalone], list(first[:LEADING])
     for number in range(1, MODEL_HOPS + 1):
         wanted = ""
         with ports.trace.optional("next_search", model=model.name) as stage:
             message = NEXT_SEARCH.format(
                 question=query.standalone, searched="\n".join(searched), evidence=_shown(evidence)
             )
-            reply = await json_reply(model, NEXT_SEARCH_SYSTEM, message, NEXT_SEARCH_SCHEMA, MODEL_TOKENS, stage)
+            reply = await json_reply(model, NEXT_SEARCH_SYSTEM, message, NEXT_SEARCH_SCHEMA, stage)
             wanted = "" if reply.get("enough") is True else str(reply.get("search") or "").strip()
         if not wanted or wanted in searched:
             break
@@ -158,7 +157,7 @@ async def _led_by_model(query: Query, ports: SearchPorts, model: LLM, first: lis
         asked = (wanted, vector, ports.k, "hybrid", ports.scope, ports.settings)
         hits = await in_thread(ports.library.search, *asked)
         lists.append(EngineHits(f"hop {number}", hits))
-        evidence += [hit for hit in hits[:BRIDGES] if hit.chunk.id not in {known.chunk.id for known in evidence}]
+        evidence += [hit for hit in hits[:LEADING] if hit.chunk.id not in {known.chunk.id for known in evidence}]
     return lists
 
 

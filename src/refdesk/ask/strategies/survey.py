@@ -21,23 +21,19 @@ from refdesk.ask.strategies.registry import hybrid_hits, register
 from refdesk.document_names import match_names
 from refdesk.errors import ProviderError
 from refdesk.library import EngineHits, SearchPorts, convex
-from refdesk.models import estimate, model_info
+from refdesk.models import THOUGHTS, estimate, model_info
 from refdesk.ports import LLM, Models
-from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, ROUTE, ROUTE_SCHEMA, ROUTE_SYSTEM
+from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, LONGEST_TEXT, MOST_TURNS, ROUTE, ROUTE_SCHEMA, ROUTE_SYSTEM
 from refdesk.summaries import ChunkSummary
 from refdesk.text import CHARACTERS_PER_TOKEN
-from refdesk.trace import Stage, in_thread, is_able, model_reply
+from refdesk.trace import REPLY_TOKENS, Stage, in_thread, is_able, model_reply
 from refdesk.types import Hit
 
 WHOLE = 1.6  # of `rag.survey_batch_tokens` that may go in one: 80k and 50k in seed 000, step Q2
 MOST_BATCHES = 4  # of summaries that one question may show to a model; then documents are cut
 WINDOW_SHARE = 0.6  # of a model's window for the summaries of one batch
-EXCHANGES = 20  # messages of the conversation that the router is told: the last ten exchanges
-LONGEST_TURN = 1_000  # characters of each of them
 MOST_CHOSEN = 40  # chunks; a router that names more has not chosen
-REPLY_TOKENS, THOUGHTS = 600, 2_000
 FRAME = 45  # characters of a line beside its headings and summary
-MILLION = 1_000_000  # tokens, that a price is of
 DEEP = 200  # hits by which documents are ranked before the first cut
 # Of the summary's nearness beside that of the whole chunk. Right reports among 10 hits on kgrag_10q: 0 .855, .15 .858,
 # .3 .856, .5 .854, alone .826; the page of financebench is among them .519 of the time with all of them, alone .462.
@@ -48,7 +44,7 @@ _NUMBER = re.compile(r"\d{1,15}")
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The summaries that are looked at, and how many there were."""
+    """The summaries that are read, and how many there were."""
 
     summaries: Sequence[ChunkSummary]
     documents: int  # left
@@ -95,17 +91,17 @@ def _sizes(every: Sequence[ChunkSummary], cut: Cut, why: str = "") -> dict[str, 
     return found
 
 
-# --- which summaries are looked at? -----------------------------------------------------------------------------------
+# --- which summaries are read? ----------------------------------------------------------------------------------------
 
 
 def _affordable(model: LLM, ports: SearchPorts) -> tuple[int, str]:
     """Tokens of summaries that this model may be shown, and what bounds them, where that is the price."""
-    price = estimate(model.name, MILLION, 0)
+    price = estimate(model.name, 1, 0)
     limit = ports.settings.cost_limit_usd / 2  # the answer is to be paid too
     most = MOST_BATCHES * ports.settings.survey_batch_tokens
-    if not price or price * most / MILLION <= limit:
+    if not price or price * most <= limit:
         return most, ""
-    return int(limit / price * MILLION), f" (answer.cost_limit_usd is ${ports.settings.cost_limit_usd:g})"
+    return int(limit / price), f" (answer.cost_limit_usd is ${ports.settings.cost_limit_usd:g})"
 
 
 def _cut(
@@ -129,7 +125,7 @@ def _cut(
         if document_id in sizes and spent + sizes[document_id] <= most:
             kept.add(document_id)
             spent += sizes[document_id]
-    if not kept and order:  # the first alone is more than may be looked at: what lies around its hits
+    if not kept and order:  # the first alone is more than may be read: the chunks around its hits
         return _around(hits, every, most, tokens is None)
     return Cut([summary for summary in every if summary.document_id in kept], len(kept), len(sizes) - len(kept))
 
@@ -200,7 +196,7 @@ def batched(summaries: Sequence[ChunkSummary], window: int, tokens: int) -> list
 async def _ask(
     query: Query, turns: Sequence[Turn], model: LLM, batch: Sequence[ChunkSummary], names: Mapping[str, str]
 ) -> tuple[str, Stage]:
-    said_before = [f"{turn.role}: {_on_one_line(turn.content)[:LONGEST_TURN]}" for turn in turns[-EXCHANGES:]]
+    said_before = [f"{turn.role}: {_on_one_line(turn.content)[:LONGEST_TEXT]}" for turn in turns[-MOST_TURNS:]]
     text = ROUTE.format(
         conversation="\n".join(said_before) or "(nothing)",
         opens=FENCE_OPENS,

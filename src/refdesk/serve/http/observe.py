@@ -80,8 +80,8 @@ class ServerStopping(RefdeskError):
     hint = "try again in a moment"
     retry_after_s = 1.0
 
-    def __init__(self, message: str = "the server is stopping", *, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(self) -> None:
+        super().__init__("the server is stopping")
 
 
 # The nearest class in an error's family tree decides.
