@@ -10,6 +10,7 @@ A node of the tree is no source: it names the sentences that it was made of, and
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections.abc import Collection, Mapping, Sequence
@@ -273,16 +274,19 @@ def key_sentences(chunks: Sequence[Chunk], vectors: Mapping[int, NDArray[np.int8
         worth[: len(EARLY)] += EARLY[: len(worth)]
         order = np.argsort(-worth)
         ranked.append([(float(worth[at]), *section[at], matrix[at]) for at in order.tolist()])
-    chosen = _chosen(ranked)
+    chosen = _chosen(ranked, middle)
     return [(chunk.id, place) for chunk, place in sorted(chosen, key=lambda placed: (placed[0].sequence, placed[1]))]
 
 
-def _chosen(ranked: Sequence[Sequence[tuple[float, Chunk, int, NDArray[Any]]]]) -> list[Placed]:
-    """The best of the longest sections; none says again what another one says.
+def _chosen(
+    ranked: Sequence[Sequence[tuple[float, Chunk, int, NDArray[Any]]]], middle: NDArray[Any]
+) -> list[Placed]:
+    """The best of the sections that are long and say what the document says; none says again what another one says.
 
-    By nearness to the middle of the document instead of length, annual reports were told by what their auditors say.
+    By nearness to the middle of the document alone, annual reports were told by what their auditors say.
     """
-    order = sorted(range(len(ranked)), key=lambda at: -len(ranked[at]))
+    worth = [float(section[0][3] @ middle) * math.log1p(len(section)) for section in ranked]
+    order = sorted(range(len(ranked)), key=lambda at: -worth[at])
     chosen: dict[str, tuple[Chunk, int, NDArray[Any]]] = {}  # by text: a reply quotes the mail before it
     for turn in range(2 if len(ranked) <= FEW_SECTIONS else 1):
         for at in order:
