@@ -278,9 +278,7 @@ def key_sentences(chunks: Sequence[Chunk], vectors: Mapping[int, NDArray[np.int8
     return [(chunk.id, place) for chunk, place in sorted(chosen, key=lambda placed: (placed[0].sequence, placed[1]))]
 
 
-def _chosen(
-    ranked: Sequence[Sequence[tuple[float, Chunk, int, NDArray[Any]]]], middle: NDArray[Any]
-) -> list[Placed]:
+def _chosen(ranked: Sequence[Sequence[tuple[float, Chunk, int, NDArray[Any]]]], middle: NDArray[Any]) -> list[Placed]:
     """The best of the sections that are long and say what the document says; none says again what another one says.
 
     By nearness to the middle of the document alone, annual reports were told by what their auditors say.
