@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 
 from refdesk.ask.plan import SHARES, Budget
-from refdesk.models import model_info
+from refdesk.models import Tier, model_info
 from refdesk.settings import Settings
 
 MODEL = "openai:gpt-4o"
 
 
-def test_the_shares_are_those_of_the_seed() -> None:
-    history, passages, generation = SHARES
-    assert 0.10 <= 1 - sum(SHARES) <= 0.15 + 1e-9  # for the rules
+@pytest.mark.parametrize("tier", SHARES)
+def test_the_shares_are_those_of_the_seed(tier: Tier) -> None:
+    history, passages, generation = SHARES[tier]
+    assert 0.10 - 1e-9 <= 1 - sum(SHARES[tier]) <= 0.15 + 1e-9  # for the rules
     assert 0.10 <= history <= 0.15
     assert 0.55 <= passages <= 0.60
     assert 0.15 <= generation <= 0.20
@@ -30,7 +31,7 @@ def test_a_budget_stays_within_the_window(name: str) -> None:
 
 def test_small_windows_are_shared_and_large_ones_bounded() -> None:
     small = Budget.for_model(model_info("ollama:llama3.1"), Settings())
-    assert (small.history, small.passages, small.generation) == (800, 4400, 1600)
+    assert (small.history, small.passages, small.generation) == (1200, 4800, 1200)
     assert Budget.for_model(model_info("anthropic:claude-3-opus"), Settings()).passages == 12_000
 
 

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -171,17 +171,9 @@ def undotted(text: str) -> str:
 @cache
 def _item_names() -> tuple[tuple[str, ...], ...]:
     """The names that companies give one line item, of every line item that has several (assets/ratios.txt)."""
-    lines = (line.split(",") for line in asset_lines("ratios", "names"))
-    return tuple(tuple(spelled for name in names for spelled in _spelled(name)) for names in lines)
+    return tuple(tuple(name.strip() for name in line.split(",")) for line in asset_lines("ratios", "names"))
 
 
-def _spelled(name: str) -> list[str]:
-    """`net/ cash used_in investing` -> "net cash used in investing", "cash used in investing"."""
-    ways = product(*(word.replace("_", " ").split("/") for word in name.split()))
-    return [" ".join(filter(None, way)) for way in ways]
-
-
-@cache
 def _by_stems() -> dict[frozenset[str], tuple[str, ...]]:
     return {frozenset(terms(name)) - WHOLE: names for names in _item_names() for name in names}
 

@@ -132,7 +132,6 @@ SURE = 2.0  # `answered` of a passage from which no further one is read
 # Chance below which a text is heard first that answers, and by so much more than every table that was read. Of the 271
 # questions about the 40 reports none is answered otherwise for it; two of 17 new ones were wrong for want of it.
 CLEAR, TOLD, TOLD_BETTER = 0.895, 0.5, 1.0
-THING = 0.4  # chance that it is asked what something is, where nothing but a name is left of the question
 REACH = 6  # characters behind a figure that tell whether it is a rate
 _RATES = ("per ", "/")
 _MONEYS = frozenset(CURRENCIES.values())
@@ -168,7 +167,7 @@ def _answered(retrieved: Retrieved) -> dict[str, float]:
 def _asks_what_it_is(query: Query) -> bool:
     """`What is the WB-7?` names a thing and nothing of it that a figure could be."""
     kinds = chances(query.fullest)
-    return kinds["definition"] >= THING and query.number < NUMBER and not question_words(query.fullest).metric
+    return kinds["definition"] >= LIKELY and query.number < NUMBER and not question_words(query.fullest).metric
 
 
 def is_unfit(text: str, unfit: frozenset[str], behind: str = "") -> bool:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from refdesk.answer import Context, Level, Plan, Query, Question, Spent, Strategy, Turn
 from refdesk.ask.strategies import STRATEGIES
@@ -37,9 +37,8 @@ from refdesk.trace import Trace
 
 # How much room has each part of a prompt? The window of a model, shared out by its size.
 
-# Shares of the window: history, passages, generation; seed 001 step 8 (10–15, 55–60 and 15–20 %). The rest is for the
-# rules.
-SHARES = (0.10, 0.55, 0.20)
+# Shares of the window: history, passages, generation; seed 001 step 8. The rest is for the rules.
+SHARES = dict.fromkeys(get_args(Tier), (0.15, 0.60, 0.15)) | {"tiny": (0.10, 0.55, 0.20)}
 # More passages than this cost money and attention and add nothing: ten hits with neighbours are about 6,000 tokens.
 MOST_PASSAGES: dict[Tier, int] = {"tiny": 2_500, "small": 5_000, "medium": 8_000, "large": 12_000}
 MOST_HISTORY = 8_000
@@ -69,7 +68,7 @@ class Budget:
         if info is None:
             passages = settings.max_context_tokens or 6_000
             return cls(0, passages, settings.max_answer_tokens)
-        history, passages, generation = (int(share * info.context_window) for share in SHARES)
+        history, passages, generation = (int(share * info.context_window) for share in SHARES[info.tier])
         most_written = MOST_HIDDEN if info.thinks else MOST_GENERATION
         return cls(
             history=min(history, MOST_HISTORY),
