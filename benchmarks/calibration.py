@@ -244,7 +244,8 @@ def fit_read(part: str, most: int) -> None:
     """What is known where a reader has read; its own sets are not asked, of which it knows the answers."""
     if part == "read_sentences":
         asked = [row.sentences for name in READ_FROM for row in rows(name, most, ("whole",))]
-        _write(read=fit_sentences([one for one in asked if one is not None], READ))
+        was_read = [group for group in asked if group is not None and group[0].shape[1] == len(READ)]
+        _write(read=fit_sentences(was_read, READ))
         return
     found = [row for name in READ_FROM for row in rows(name, most, ("whole", "passage"))]
     found = [row for row in found if "answered" in row.features and row.way != "impossible"]
