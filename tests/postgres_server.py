@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import pytest
 from filelock import FileLock
+from sqlalchemy import make_url
 
 from refdesk.store.database import open_server
 from refdesk.store.postgres import PostgresServer
@@ -80,6 +81,20 @@ def database(*, empty: bool = False) -> Iterator[str]:
         yield server().get_uri(database=name)
     finally:
         run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def database_on(variable: str) -> Iterator[str]:
+    """The address of a new database on the server that a variable names, for extensions that ours lacks."""
+    server_url = os.environ.get(variable, "")
+    if not server_url:
+        pytest.skip(f"{variable} names no server")
+    name = f"test_{uuid4().hex[:12]}"
+    run(f"CREATE DATABASE {name} TEMPLATE template0", server_url)
+    try:
+        yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
+    finally:
+        run(f"DROP DATABASE {name} WITH (FORCE)", server_url)
 
 
 @contextmanager

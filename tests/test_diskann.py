@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import pytest
-from sqlalchemy import make_url
 
 import postgres_server
 from library_samples import assert_repaired, assert_whole, open_desk
@@ -18,19 +15,12 @@ from refdesk import Refdesk
 from refdesk.index.postgres_tables import graph_condition, nearest_by_diskann
 from refdesk.types import Scope
 
-SERVER = os.environ.get("REFDESK_TEST_DISKANN_URL", "")
-
 
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    if not SERVER:
-        pytest.skip("REFDESK_TEST_DISKANN_URL names no server")
-    name = f"test_{uuid4().hex[:12]}"
-    postgres_server.run(f"CREATE DATABASE {name}", SERVER)
-    found = make_url(SERVER).set(database=name).render_as_string(hide_password=False)
-    monkeypatch.setenv("REFDESK_DATABASE_URL", found)
-    yield found
-    postgres_server.run(f"DROP DATABASE {name} WITH (FORCE)", SERVER)
+    with postgres_server.database_on("REFDESK_TEST_DISKANN_URL") as found:
+        monkeypatch.setenv("REFDESK_DATABASE_URL", found)
+        yield found
 
 
 def install(url: str) -> None:

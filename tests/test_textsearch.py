@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
-from sqlalchemy import make_url
 
 import postgres_server
 from library_samples import assert_whole, open_desk
@@ -16,7 +13,6 @@ from memory_desk import MemoryDesk
 from refdesk.index.postgres_tables import plain_word
 from refdesk.types import Scope
 
-SERVER = os.environ.get("REFDESK_TEST_TEXTSEARCH_URL", "")
 TEXTS = [
     f"Buoy zq{n}v0 lies {'near' if n % 3 else 'far off'} the quay, {n / 10} m deep. {'港口 ' * (n % 2)}"
     for n in range(60)
@@ -25,14 +21,9 @@ TEXTS = [
 
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    if not SERVER:
-        pytest.skip("REFDESK_TEST_TEXTSEARCH_URL names no server")
-    name = f"test_{uuid4().hex[:12]}"
-    postgres_server.run(f"CREATE DATABASE {name}", SERVER)
-    found = make_url(SERVER).set(database=name).render_as_string(hide_password=False)
-    monkeypatch.setenv("REFDESK_DATABASE_URL", found)
-    yield found
-    postgres_server.run(f"DROP DATABASE {name} WITH (FORCE)", SERVER)
+    with postgres_server.database_on("REFDESK_TEST_TEXTSEARCH_URL") as found:
+        monkeypatch.setenv("REFDESK_DATABASE_URL", found)
+        yield found
 
 
 @pytest.mark.parametrize("term, made", [("harbour", "harbour"), ("2.5", "z322e35z"), ("港口", "ze6b8afe58fa3z")])
