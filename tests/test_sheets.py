@@ -201,7 +201,7 @@ def plain(plans: list[object]) -> list[object]:
 class Unjoined(SheetView):
     """A sheet whose conditions are not joined, as those of a small table are not."""
 
-    is_sheet = False
+    has_records = False
 
 
 @pytest.mark.parametrize(

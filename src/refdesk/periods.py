@@ -42,7 +42,7 @@ _NAMES = (
 MONTHS = {name: number for number, name in enumerate(_NAMES[0].split(), 1)}
 _FULL = {name[:3]: name for name in MONTHS} | {"sept": "september"}
 _BY_NUMBER = {number: name for name, number in MONTHS.items()}
-_CENTURY = 70  # '69 is 2069, '70 is 1970
+CENTURY = 70  # '69 is 2069, '70 is 1970
 
 _YEAR = r"(?:19|20)\d\d"
 _END = r"(?!\d|[.,]\d|\s?%)"
@@ -162,7 +162,7 @@ def full_year(digits: str) -> str:
     """`19` -> `2019`, `98` -> `1998`."""
     if len(digits) != 2:
         return digits
-    return f"20{digits}" if int(digits) < _CENTURY else f"19{digits}"
+    return f"20{digits}" if int(digits) < CENTURY else f"19{digits}"
 
 
 # Which days, months, quarters and years does a text name, and at which hours?

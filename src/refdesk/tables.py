@@ -11,21 +11,22 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.periods import label_period, spoken_periods
+from refdesk.periods import CENTURY, MONTH_NUMBERS, MONTHS, label_period, spoken_periods
 from refdesk.records import Path, StoredTable
 from refdesk.types import Chunk
 
 Rows = Sequence[Sequence[str]]
 
 MOST_HEAD_ROWS = 5
+FEWEST_MONTHS = 3  # heads from which on they are months: one alone may be a word ("May", "Mar")
 DASHES = ("-", "–", "—")  # what stands for nothing
 _MONTHS = {name: number for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}  # noqa: SIM905
 _NUMBER = re.compile(
@@ -33,6 +34,7 @@ _NUMBER = re.compile(
     r"(?P<minus2>[-−–])?\s*+(?P<digits>\d{1,3}(?:,\d{3})++(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)\s*+(?P<percent>%)?"
 )
 _MARKS = re.compile(r"(?<=\w)(?:\s?(?:\((?:\d{1,2}|[a-z])\)|\[\d{1,2}\]|[*†‡§]{1,3}|[¹²³⁴⁵⁶⁷⁸⁹⁰]{1,2})){1,4}+\s*$")
+_ASIDE = re.compile(r"\([^()]*\)")
 _TIME = re.compile(r"^\s*(?:(\d+):)?(\d{1,2}):(\d{2}(?:\.\d+)?)\b")
 _OFF_MIDDLE = 0.35  # of a column's width that a head may stand off the middle of its columns
 _BETWEEN = 0.1  # of a column from the middle between two
@@ -42,8 +44,11 @@ _YEAR = re.compile(r"^\D{0,12}(?:19|20)\d\d\D*$")
 _SPAN = re.compile(r"\s*(?:(\d\d)/(\d\d)|(?:19|20)\d\d\s?[-–/]\s?(?:19|20)?\d\d|\d{1,2}\s?[-–]\s?\d{1,2}\b[^\d]*)\s*")
 _NAMES_YEAR = re.compile(r"(?:19|20)\d\d(?!\d)")
 _DATE = re.compile(
-    r"\b([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?(?:,?\s+(\d{4}))?|\b(\d{1,2})\s+([A-Za-z]{3})[a-z]*\.?,?(?:\s+(\d{4}))?"
+    r"\b([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2})(?!\d)(?:st|nd|rd|th)?(?:,?\s+(\d{4}))?"
+    r"|\b(\d{1,2})\s+([A-Za-z]{3})[a-z]*\.?,?(?:\s+(\d{4}))?"
 )
+_MONTH_NAMES = tuple(map(str.capitalize, MONTHS))
+_MONTH = re.compile(r"(\d{4})[-/.](\d{1,2})|(\d{1,2})[-/.](\d{4})|([^\W\d_]{3,9})\.?(?:[-–,'’\s]{1,2}(\d{4}|\d\d))?")
 _ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b|\b(\d{1,2})/(\d{1,2})/(\d{4})\b")
 # "in millions", "$m", "€ million", "£000", "USD ‘000", "(in thousands)"
 SCALE_PATTERN = (
@@ -85,6 +90,11 @@ def without_marks(text: str) -> str:
     return _MARKS.sub("", text) or text
 
 
+def plain_name(label: str) -> str:
+    """A label without footnote marks and parentheses."""
+    return " ".join(_ASIDE.sub("", without_marks(label)).split()).strip(" :.—–-")
+
+
 @lru_cache(maxsize=65_536)
 def cell_number(text: str) -> float | None:
     """The number that a cell begins with; one in brackets is negative.
@@ -114,6 +124,63 @@ def cell_date(text: str) -> float | None:
         if name in _MONTHS:
             return int(match[3] or match[6] or 0) * 372 + _MONTHS[name] * 31 + int(match[2] or match[4])
     return None
+
+
+class Month(NamedTuple):
+    """A month that a cell names: in words, and as a number that grows with time."""
+
+    words: str
+    key: float
+
+
+def months_of(texts: Iterable[str]) -> dict[str, Month]:
+    """The months that the cells of one column name; none where one of them names none.
+
+    >>> months_of(["2026-01", "2026-02"])["2026-02"].words, months_of(["Jan-26", "Feb-26"])["Feb-26"].words
+    ('February 2026', 'February 2026')
+    >>> months_of(["2008-09", "2009-10"])  # seasons
+    {}
+    """
+    found: dict[str, Month] = {}
+    for text in dict.fromkeys(text for text in texts if text.strip()):
+        month = _month(text.strip())
+        if month is None:
+            return {}
+        found[text] = month
+    return found if len(found) > 1 and not all(map(_is_season, found)) else {}
+
+
+def _month(text: str) -> Month | None:
+    match = _MONTH.fullmatch(text)
+    number = int(match[2] or match[3] or MONTH_NUMBERS.get(match[5].lower(), 0)) if match else 0
+    if match is None or not 1 <= number <= 12:
+        return None
+    year = int(match[1] or match[4] or match[6] or 0)
+    year += (1900 if year >= CENTURY else 2000) * (0 < year < 100)
+    return Month(f"{_MONTH_NAMES[number - 1]} {year or ''}".strip(), year * 372 + number * 31)
+
+
+def _is_season(text: str) -> bool:
+    match = _MONTH.fullmatch(text.strip())
+    return match is not None and bool(match[2]) and (int(match[1]) + 1) % 100 == int(match[2])
+
+
+def spoken_heads(paths: Sequence[Path]) -> list[Path]:
+    """The heads of the columns, those that are months in words: "Jan", "Feb", "Mar" as "January" and so on."""
+    months = months_of(path[-1] for path in paths if path and _month(path[-1].strip()))
+    if len(months) < FEWEST_MONTHS:
+        return list(paths)
+    return [(*path[:-1], months[path[-1]].words) if path and path[-1] in months else path for path in paths]
+
+
+@lru_cache(maxsize=256)
+def month_words(table: StoredTable) -> dict[str, str]:
+    """What the cells below the heads of its columns of months say in words: `2026-02` -> `February 2026`."""
+    found: dict[str, str] = {}
+    for column in table.columns:
+        codes = np.unique(column.codes[column.rows >= table.head_rows]).tolist()
+        found |= {text: month.words for text, month in months_of(column.texts[code] for code in codes).items()}
+    return found
 
 
 def is_span(text: str) -> bool:

@@ -52,7 +52,7 @@ from refdesk.ask.sentences import (
     question_words,
     tabulate,
 )
-from refdesk.ask.wording import LIKELY, SentenceWords, is_missing, meaning, read, said
+from refdesk.ask.wording import LIKELY, SentenceWords, asks_yes_or_no, is_missing, read, said
 from refdesk.settings import Settings
 from refdesk.text import as_typed, query_terms, terms
 from refdesk.trace import Trace
@@ -94,13 +94,12 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
         return Relevance(0.0, {}, typed(query, question_words(query.fullest).words))
     found = features(query, hits, table, retrieved.idf)
     chance = told = probability(found)
-    # It has learned from questions for one thing. Whether a passage tells why or yes or no words decide, but not how
-    # sure one may be: by words alone what may go into the compost surely answers what may not.
     if retrieved.readings:
         found["answered"] = max(reading.answered for reading in retrieved.readings.values())
         found["relevant"] = max(reading.relevant for reading in retrieved.readings.values())
         told = probability(found)
-        chance = told if query.intent == "factual" and meaning(query.fullest).asks else chance
+        # Of yes and no it has learned little; where the passage was taken away, words tell better (AUC .91, not .77).
+        chance = chance if asks_yes_or_no(query.fullest) else told
     if (is_asked := asked_form(query.fullest)) and any(is_asked(sentence.text) for sentence in table.sentences):
         chance = told = max(chance, FORM)
     missing = _missing(query, table)

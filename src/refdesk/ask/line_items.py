@@ -26,13 +26,12 @@ from refdesk.ask.table_question import (
     core_name,
     is_of_other_length,
     newest_columns,
-    plain_name,
 )
 from refdesk.ask.wording import KEPT, POSSESSIVE
 from refdesk.periods import QUARTER_MONTHS, YEAR, TablePeriod, period_from, when_of
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
-from refdesk.tables import grid_of
+from refdesk.tables import grid_of, plain_name
 from refdesk.text import asset_lines, terms, words
 from refdesk.types import Document
 

@@ -29,6 +29,7 @@ from refdesk.text import query_terms, terms
 from refdesk.types import Chunk, Document, Hit, Reading, Scope
 
 FEWEST = 2  # items
+SECTION = 3  # sentences of an item that may answer by itself
 MOST_BETWEEN = 3  # sentences of a block that stands between two numbered items: the command that step 2 speaks of
 
 MOST_REPEATED = 3  # sentences at the beginning of a chunk that end the one before
@@ -235,6 +236,8 @@ def chosen_list(
                 chance = min(chance, MOST_OF_ROWS) if chunks[0].kind == "table" else chance
             worth += NUMBERED * (candidate.is_numbered and asked == "steps")
             is_found = reading is not None and _has_answer(candidate, chunks, retrieved.readings)
+            if _tells_in_one(candidate, chunks, retrieved.readings, table):
+                continue
             if worth > 0 and (is_found or not _is_less(candidate, fit, best, table, chunks)):
                 found.append(
                     (worth, ChosenList(passage, candidate.lead, candidate.items, chunks, candidate.is_numbered, chance))
@@ -275,6 +278,10 @@ def _read(listing: Listing, chunks: Sequence[Chunk], readings: Mapping[int, Read
 
 def _has_answer(listing: Listing, chunks: Sequence[Chunk], readings: Mapping[int, Reading]) -> bool:
     """Is the likeliest answer of what was read one of its items? Beside them, a line may hold more of the words."""
+    return _likeliest(chunks, readings) in {place for item in listing.items for place in item}
+
+
+def _likeliest(chunks: Sequence[Chunk], readings: Mapping[int, Reading]) -> Place | None:
     spans = [
         (span.score, Place(number, place))
         for number, chunk in enumerate(chunks)
@@ -282,8 +289,20 @@ def _has_answer(listing: Listing, chunks: Sequence[Chunk], readings: Mapping[int
         for place, span in enumerate(readings[chunk.id].spans)
         if span is not None
     ]
-    own = {place for item in listing.items for place in item}
-    return bool(spans) and max(spans)[1] in own
+    return max(spans)[1] if spans else None
+
+
+def _tells_in_one(
+    listing: Listing, chunks: Sequence[Chunk], readings: Mapping[int, Reading], table: SentenceTable
+) -> bool:
+    """Is it a list of sections, one of which answers? A long item that fits better than what introduces the list."""
+    likeliest = _likeliest(chunks, readings)
+    item = next((item for item in listing.items if likeliest in item), ())
+    above = [place for place in (listing.heading, listing.lead) if place is not None]
+    if len(item) < SECTION:
+        return False
+    own = _worth(table, [_row(place, chunks) for place in item])
+    return not above or own > _worth(table, [_row(place, chunks) for place in above])
 
 
 # --- how well does a list fit the question? --------------------------------------------------------------------------

@@ -47,9 +47,9 @@ def request_text(question: str, tables: Sequence[FoundTable]) -> str:
         view = table_of(found.table).views[0]
         parts.append(f"Table {number}, {found.document.name}: {found.table.caption}"[: 4 * LONGEST_NAME])
         parts.append("columns: " + "; ".join(_short(name) for name in _heads(view)))
-        names = [_short(" › ".join(path)) for path in view.grid.rows[: 1 if view.is_sheet else MOST_NAMES]]
+        names = [_short(" › ".join(path)) for path in view.grid.rows[: 1 if view.has_records else MOST_NAMES]]
         parts.append(f"{view.count:,} rows: " + "; ".join(names))
-        parts += [f"{head} holds: {'; '.join(values)}" for head, values in _values(view) if view.is_sheet]
+        parts += [f"{head} holds: {'; '.join(values)}" for head, values in _values(view) if view.has_records]
     return "\n".join(parts)
 
 

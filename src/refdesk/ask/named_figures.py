@@ -38,7 +38,6 @@ from refdesk.ask.table_question import (
     asking_clause,
     core_name,
     document_words,
-    plain_name,
     things_asked,
 )
 from refdesk.ask.table_view import CODE, AskedWords, CellPlan, Selection
@@ -46,7 +45,7 @@ from refdesk.ask.wording import UNLIKELY
 from refdesk.library import LibraryReader
 from refdesk.periods import EXTENSION, TablePeriod, named_times, read_period, spoken_periods
 from refdesk.ports import Reader
-from refdesk.tables import touches
+from refdesk.tables import plain_name, touches
 from refdesk.text import terms, words
 from refdesk.types import Document, Hit, Scope
 

@@ -37,11 +37,11 @@ from refdesk.ask.table_question import (
     without_names,
 )
 from refdesk.ask.table_view import MOST_TOLD, AskedWords, CellPlan, Places, View, head_words
-from refdesk.ask.wording import KEPT, LIKELY, NUMBER
+from refdesk.ask.wording import KEPT, LIKELY
 from refdesk.periods import TablePeriod, alike, period_from, period_of, read_period, spoken_periods
 from refdesk.ports import NoReader, Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
-from refdesk.tables import Grid, cell_number, grid_of, unit_of
+from refdesk.tables import Grid, cell_number, grid_of, month_words, spoken_heads, unit_of
 from refdesk.text import QUERY_STOP_WORDS, terms
 from refdesk.types import Document
 
@@ -51,7 +51,6 @@ SAME_DIGITS = 4  # behind the point, in which two numbers are one
 MOST_PLANS = 10  # that a reader judges, and of one table that are compared with those of others
 THEN = 0.25  # for a table that has a column of the time asked for, beside the share of words and the search's score
 MOST_TABLES = 8  # that plans are made for: the best by the words they hold and by what the search gave
-LONGEST_QUANTITY = 30  # letters of a cell that a number may stand among
 UNSURE = LIKELY  # what a chance is multiplied by of a figure of another length of time, or whose column nothing tells
 PART = 1.5  # log-odds that a plan loses whose row is a part of another plan's
 SMALLER = 0.8  # of a number, below which another one of the same name is a part of it
@@ -378,8 +377,6 @@ class _Asked:
         plans = [plan for plan in table.plans(question) if not self._is_said(plan)]
         if form.is_assumed and form.columns:  # these are read, and nothing is computed over them
             plans = [plan for plan in plans if _columns(table, plan) <= form.columns and plan.operation == "value"]
-        if self.number >= NUMBER:  # then no words answer
-            plans = [plan for plan in plans if plan.grouped or all(map(_is_quantity, plan.texts))]
         if not plans:
             return []
         scores = weights().scores(describe(question, table, plans))
@@ -476,11 +473,6 @@ def _unsaid(stems: frozenset[str], asked: Set[str]) -> float:
     return sum(stem not in asked for stem in own) / len(own) if own else 0.0
 
 
-def _is_quantity(text: str) -> bool:
-    """A number, a day, or a few words about a number: "12 months"."""
-    return any(map(str.isdigit, text)) and (cell_number(text) is not None or len(text) <= LONGEST_QUANTITY)
-
-
 def _columns(table: TableViews, plan: CellPlan) -> frozenset[int]:
     """Those of the stored table that a plan reads."""
     return frozenset(place_of(table.grid, plan, row, column)[1] for row, column in read_cells(plan)[:MOST_TOLD])
@@ -519,8 +511,11 @@ def vocabulary(table: StoredTable) -> Container[str]:
 
 @lru_cache(maxsize=KEPT)
 def _vocabulary(table: StoredTable) -> frozenset[str]:
-    heads = (stem for head in table.heads for part in head.path for stem in head_words(part))
-    return frozenset(terms(" ".join(cell.text for cell in table.cells))).union(heads)
+    heads = (
+        stem for head in spoken_heads([head.path for head in table.heads]) for part in head for stem in head_words(part)
+    )
+    texts = (*(cell.text for cell in table.cells), *month_words(table).values())
+    return frozenset(terms(" ".join(texts))).union(heads)
 
 
 def context_words(candidate: FoundTable, text: str) -> frozenset[str]:

@@ -101,7 +101,7 @@ class _Maker:
             first = ranked[0]
             alike = [rows for key, rows in matched.items() if _fit(key) == _fit(first[1:])]
             keep(view.merged(alike), *first[1:], column)
-            if view.is_sheet:
+            if view.has_records:
                 held = {key: rows for key, rows in matched.items() if not first[1] & ~key[0]}
                 keep(view.merged(held.values()), first[1], _mean(held), column)  # texts that say more hold them too
                 for named in _named_together(matched):  # "in 2018 and 2019", "March and April 2024"
@@ -109,7 +109,7 @@ class _Maker:
             for row, mask, quality in ranked:
                 # Of many rows that match alike, no one is the one that is meant.
                 alike = [rows for key, rows in matched.items() if _fit(key) == _fit((mask, quality))]
-                if sum(map(len, alike)) <= MOST_AT_ONCE:
+                if sum(map(len, alike)) <= (1 if view.has_records else MOST_AT_ONCE):
                     keep((row,), mask, quality, column)
             full = {mask: rows for (mask, quality), rows in matched.items() if quality >= 1}
             for mask, rows in itertools.islice(sorted(full.items(), key=lambda item: item[1][0]), MOST_OTHER):
@@ -185,7 +185,7 @@ class _Maker:
     def sets(self) -> list[Selection]:
         """Sets of rows: all, those equal or compared, and those of two conditions together."""
         found = [Selection(self.view.rows, "all", 0, 0.5), *self.equal, *self.compared]
-        if self.view.is_sheet:
+        if self.view.has_records:
             every, *conditions = found
             # Who names a region and a year asks for the rows of both, not for all of the region.
             conditions += self._together()
@@ -214,8 +214,8 @@ class _Maker:
 
         In small tables words of one name stand in several columns, and what was learned there of `both` is to beware.
         """
-        best: dict[int, Selection] = {}  # by column
-        for chosen in self.equal:
+        best: dict[int, Selection] = {}  # by column; not one row of several that match alike
+        for chosen in sorted(self.equal, key=lambda one: (-one.mask.bit_count(), -one.quality, -len(one.rows))):
             best.setdefault(chosen.by, chosen)
         single = list(best.values())[:MOST_CONDITIONS]
         made: list[Selection | None] = []
@@ -333,7 +333,7 @@ class _Maker:
                     continue  # of a total a column is asked for, by more than its time
                 cells = tuple((row, column) for row in chosen.rows if texts[row][column])
                 shown = tuple(texts[row][column] for row, _ in cells)
-                if shown and not (self.view.is_sheet and self._says(shown)):
+                if shown and not (self.view.has_records and self._says(shown)):
                     shown = shown if turned else tuple(dict.fromkeys(shown))
                     yield self._plan("value", chosen, column, self.view.kinds[column], cells, shown)
 
@@ -373,7 +373,7 @@ class _Maker:
 
         "How many units went to the North?" is not how many rows did; and how many customers, not if they come twice.
         """
-        if not self.view.is_sheet or len(chosen.rows) < 2:
+        if not self.view.has_records or len(chosen.rows) < 2:
             return False
         by = {chosen.by, *(condition.by for condition in chosen.conditions)}
         named = [column for column in self.columns if self.qualities[column] >= NAMED and column not in by]
@@ -395,7 +395,7 @@ class _Maker:
         number_of, texts = self.view.number, self.view.texts
         for first, second in itertools.combinations(single, 2):
             (a,), (b,) = first.rows, second.rows
-            if a == b:
+            if a == b or (first.by == second.by and texts[a][first.by] == texts[b][second.by]):
                 continue
             mask = first.mask | second.mask
             for column in self.columns:
@@ -454,7 +454,7 @@ class _Maker:
         ):
             words = ""
             if chosen.mask:
-                words = chosen_rows(chosen, self.view.grid, self.question, is_sheet=True, for_people=True)
+                words = chosen_rows(chosen, self.view, self.question, has_records=True, for_people=True)
             grouped = GroupedView(self.view, by, chosen.rows, names, words)
             for plan in _Maker(self.question, grouped).plans() if grouped.count > 1 else ():
                 # The total of one group is a sum over its rows.

@@ -34,6 +34,7 @@ from refdesk.ask.wording import (
     read_all,
     table_header,
 )
+from refdesk.periods import period_of
 from refdesk.summaries import ENDS
 from refdesk.text import ASSETS, QUERY_STOP_WORDS, terms, word_set, words
 from refdesk.types import UNIT, Chunk, Document, FoundSpan, Reading
@@ -554,7 +555,8 @@ def may_stand(chunk: Chunk, sentence: int, *, is_read: bool) -> bool:
         return False
     if kind == "table":
         return sentence >= table_header(chunk).stop or len(chunk.sentences) == 1
-    if kind in SKIPPED_KINDS or text.endswith((":", "?", "？")) or _is_title(text, chunk):
+    skipped = SKIPPED_KINDS - {"credits"} if is_read else SKIPPED_KINDS  # they say who paid for it
+    if kind in skipped or text.endswith((":", "?", "？")) or _is_title(text, chunk):
         return kind == "code"
     if heads_text(chunk, sentence):
         return False
@@ -565,10 +567,8 @@ def may_stand(chunk: Chunk, sentence: int, *, is_read: bool) -> bool:
 
 
 def heads_text(chunk: Chunk, sentence: int) -> bool:
-    """Is it a heading within its chunk? A short block that nothing ends, above running text.
-
-    Small sections share a chunk, whose heading path is only what they have in common. Below another such block, as
-    authors below a title, it may be anything.
+    """Is it a heading within its chunk, which small sections share? A short block that nothing ends, above running
+    text. Below another such block, as authors below a title, it may be anything.
     """
     if chunk.kind != "text" or sentence + 1 >= len(chunk.sentences):
         return False
@@ -578,7 +578,7 @@ def heads_text(chunk: Chunk, sentence: int) -> bool:
     is_block = "\n\n" in before and "\n\n" in chunk.text[end : chunk.sentences[sentence + 1].start]
     is_below_text = not sentence or sentence_text(chunk, sentence - 1).strip()[-1:] in ENDS
     is_short = text[-1:] not in {*ENDS, ","} and len(text.split()) <= LONGEST_HEADING
-    return is_block and is_below_text and is_short and below[-1:] in ENDS and not _AMOUNT.search(text)
+    return is_block and is_below_text and is_short and below[-1:] in ENDS and not _says_something(text)
 
 
 @lru_cache(maxsize=KEPT)
@@ -587,12 +587,14 @@ def _lists_works(text: str) -> bool:
     return len(_WORK.findall(text)) >= FEWEST_WORKS and len(_WORK.findall(text)) * WORK_LENGTH > len(text)
 
 
-def _is_title(text: str, chunk: Chunk) -> bool:
-    """Is it a heading or the document's title, also behind a label? `Subject: Your anchor`.
+def _says_something(text: str) -> bool:
+    """A heading that ends with an amount does, for `TOTAL $821.14` is set large; so does one that names a day."""
+    return bool(_AMOUNT.search(text) or period_of(text).days)
 
-    One that ends with an amount says something: `TOTAL $821.14` is set large.
-    """
-    if _AMOUNT.search(text):
+
+def _is_title(text: str, chunk: Chunk) -> bool:
+    """Is it a heading or the document's title, also behind a label? `Subject: Your anchor`."""
+    if _says_something(text):
         return False
     titles = {*chunk.heading_path, *(part.strip() for part in chunk.context.split("›"))}
     return text in titles or text.partition(": ")[2] in titles - {""}

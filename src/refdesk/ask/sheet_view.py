@@ -27,7 +27,7 @@ from refdesk.ask.table_view import (
 )
 from refdesk.ask.wording import YEAR_NUMBER
 from refdesk.records import StoredTable
-from refdesk.tables import Grid, cell_date, cell_number, without_marks
+from refdesk.tables import Grid, cell_date, cell_number, months_of, spoken_heads, without_marks
 from refdesk.text import QUERY_STOP_WORDS, terms, terms_of_each
 
 FEW = 16  # rows that are a tuple, so that the same few rows are the same value wherever they come from
@@ -99,10 +99,15 @@ class SheetColumn:
         self.texts = tuple(places)
         numbers, days, years = [], [], 0
         counts = np.bincount(self.codes + 1, minlength=len(self.texts) + 1)[1:]
+        self._months = months = months_of(
+            text for text, count in zip(self.texts, counts.tolist(), strict=True) if count
+        )
         for text, count in zip(self.texts, counts.tolist(), strict=True):
-            numbers.append(_number(cell_number.__wrapped__(text)))
+            numbers.append(np.nan if text in months else _number(cell_number.__wrapped__(text)))
             # A text of digits and points alone is no day, and has no month to look for.
-            days.append(np.nan if text.replace(".", "").isdigit() else _number(cell_date.__wrapped__(text)))
+            is_plain = text not in months and text.replace(".", "").isdigit()
+            day = months[text].key if text in months else None if is_plain else cell_date.__wrapped__(text)
+            days.append(_number(day))
             years += count if YEAR_NUMBER.fullmatch(text) else 0
         self.is_used = counts > 0  # not so the texts of the head and of sections
         few = MOSTLY * len(codes)
@@ -118,11 +123,14 @@ class SheetColumn:
             if known_counts[2]
             else None
         )
-        self._read_words()
+        self._read_words([self.said(text) for text in self.texts])
 
-    def _read_words(self) -> None:
+    def said(self, text: str) -> str:
+        return self._months[text].words if text in self._months else text
+
+    def _read_words(self, texts: Sequence[str]) -> None:
         """Pairs of a word and a text that holds it, by the hashes of the words: a question has few, a sheet many."""
-        found = terms_of_each(self.texts)
+        found = terms_of_each(texts)
         lengths = np.array([len(own) for own in found], np.int64)
         hashes = np.fromiter((hash(stem) for own in found for stem in own), np.int64, int(lengths.sum()))
         owners = np.repeat(np.arange(len(found), dtype=np.int32), lengths)
@@ -189,7 +197,7 @@ class _Words(Container[str]):
 class SheetView(View):
     """A large table as a question sees it; see `View` for what its methods give."""
 
-    is_sheet = True
+    has_records = True
 
     def __init__(self, table: StoredTable) -> None:
         coded, texts = _filled(table)
@@ -202,14 +210,15 @@ class SheetView(View):
         self._section = np.cumsum(is_section)[kept] - 1  # -1: it stands in none
         self.count, self.width, self.turned = len(kept), table.column_count, False
         self.texts = self._each(self._text)
-        self.cells = self._each(lambda row, column: terms(self._text(row, column)))
+        self.cells = self._each(lambda row, column: terms(self.spoken(row, column)))
         columns = tuple(head.path for head in table.heads)
         places = RowSet(kept + table.head_rows)  # of the view there is no way back to the table, which it lives with
         rows = Lazy(self.count, self._path)
         self.grid = Grid(table.caption, columns, rows, self.texts, scale=table.scale, places=places)
         self.sections = Lazy(self.count, lambda row: terms(path[0]) if len(path := rows[row]) > 1 else [])
-        self.names = [head_words(" ".join(path)) for path in columns]
-        self.last_names = [head_words(path[-1]) if path else [] for path in columns]
+        heads = spoken_heads(columns)
+        self.names = [head_words(" ".join(path)) for path in heads]
+        self.last_names = [head_words(path[-1]) if path else [] for path in heads]
         self.is_number = [column.is_number for column in self._columns]
         self.is_date = [column.is_date for column in self._columns]
         self.is_ordered = [column.is_ordered for column in self._columns]
@@ -227,6 +236,9 @@ class SheetView(View):
     def _text(self, row: int, column: int) -> str:
         code = int(self._columns[column].codes[row])
         return self._columns[column].texts[code] if code >= 0 else ""
+
+    def spoken(self, row: int, column: int) -> str:
+        return self._columns[column].said(self._text(row, column))
 
     def _path(self, row: int) -> tuple[str, ...]:
         label, section = without_marks(self._text(row, 0)), int(self._section[row])

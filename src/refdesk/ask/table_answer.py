@@ -36,10 +36,19 @@ from refdesk.ask.sentences import asking_part, question_words
 from refdesk.ask.sheet_view import ColumnCells, RowSet
 from refdesk.ask.table_question import FEW, LEAST_LIKELY, asking_clause
 from refdesk.ask.table_rows import asked_order, filtered_rows, head_place, ordered_rows, table_parts, years_compared
-from refdesk.ask.table_view import MOST_TOLD, CellPlan, GroupedView, View
+from refdesk.ask.table_view import MOST_TOLD, CellPlan, GroupedView, View, formula_of
 from refdesk.ask.wording import LIKELY, NUMBER, UNLIKELY, meaning, read, said, wanted
 from refdesk.library import LibraryReader
-from refdesk.periods import QUARTER_MONTHS, YEAR, TablePeriod, period_from, period_of, read_period, spoken_period
+from refdesk.periods import (
+    MONTH_NUMBERS,
+    QUARTER_MONTHS,
+    YEAR,
+    TablePeriod,
+    period_from,
+    period_of,
+    read_period,
+    spoken_period,
+)
 from refdesk.ports import Reader
 from refdesk.records import Path, StoredCell
 from refdesk.tables import Grid, is_scale, shown_value, touches
@@ -67,7 +76,6 @@ AMBIGUOUS = "the question could almost as well mean something else"
 MOST_CAPTION = 60  # letters of a caption that tells two tables apart
 MOST_ROWS_SHOWN = 8  # of the table that is drawn beside the answer
 MOST_EXAMINED = 100  # cells of it that are examined one by one, not by column
-MOST_ADDED = 9  # numbers from which on a formula names the first four alone
 
 
 # --- what is shown of it? ---------------------------------------------------------------------------------------------
@@ -122,7 +130,17 @@ def reading(found: TablePlan) -> FigureText:
     if operation in ("growth", "share", "ratio", "average", "average2"):
         decimals = max(decimals, 2)
     value = shown_value(f"{number:,.{min(decimals, SAME_DIGITS)}f}", unit, scale)
-    return FigureText(_label(found), value, number, unit, scale, operation, _formula(found, value), places, used)
+    return FigureText(
+        _label(found),
+        value,
+        number,
+        unit,
+        scale,
+        operation,
+        formula_of(found.plan, found.grid.view_of(found.plan), value),
+        places,
+        used,
+    )
 
 
 def shown_figure(found: TablePlan) -> str:
@@ -178,10 +196,12 @@ def _label(found: TablePlan) -> str:
     if plan.grouped is None and plan.operation == "value" and plan.selections[0].kind in ("equal", "both", "any"):
         places = [(column - 1, row + 1) if plan.turned else (row, column) for row, column in plan.cells]
         row, column = places[0]
-        by = 0 if plan.turned else plan.selections[0].by  # the column by whose words the row was found names it
+        # The columns by whose words the row was found name it.
+        chosen = plan.selections[0].conditions or plan.selections
+        by = [0] if plan.turned else [selection.by for selection in chosen]
         is_one = all(other == column and _same_name(grid, one, row) for one, other in places)
-        if is_one and row >= 0 and column > 0 and by != column:
-            name = (grid.texts[row][by],) if by > 0 else _row_name(found, row)
+        if is_one and row >= 0 and column > 0 and column not in by:
+            name = tuple(grid.texts[row][other] for other in by) if max(by) > 0 else _row_name(found, row)
             head = [part for part in grid.columns[column] if not is_scale(part)]
             own = period_from(found.candidate.table.heads[column].measure.period)
             if own.end and read_period(" ".join(head)) == TablePeriod(own.year):  # "2023" over what three months were
@@ -204,32 +224,6 @@ def _row_name(found: TablePlan, row: int) -> Path:
 
 def _joined(path: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(part.strip(" :,") for part in path if part.strip(" :,")))
-
-
-def _formula(found: TablePlan, value: str) -> str:
-    plan = found.plan
-    texts = found.grid.view_of(plan).texts
-    numbers = [text for row, column in plan.cells[:MOST_ADDED] if (text := texts[row][column])]
-    count = max(len(numbers), len(plan.cells) if len(plan.cells) > MOST_ADDED else 0)
-    first, second = (numbers[::-1] if plan.backwards else numbers) if len(numbers) == 2 else ("", "")
-    match plan.operation:
-        case "sum" | "sum2":
-            return f"{_listed(numbers, count)} = {value}"
-        case "average" | "average2":
-            return f"({_listed(numbers, count)}) / {count:,} = {value}"
-        case "range":
-            return f"highest − lowest of {count:,} values = {value}"
-        case "difference" | "apart":
-            return f"{first} − {second} = {value}"
-        case "growth":
-            return f"({first} − {second}) / {second} = {value}"
-        case "share" | "ratio":
-            return f"{first} / {second} = {value}"
-    return ""
-
-
-def _listed(numbers: Sequence[str], count: int) -> str:
-    return " + ".join(numbers) if count < MOST_ADDED else f"{' + '.join(numbers[:4])} + … ({count:,} values)"
 
 
 def figure_of(found: TablePlan, what: FigureText, first_citation: int = 0) -> Figure:
@@ -379,7 +373,8 @@ def why_no_table(query: Query, retrieved: Retrieved, relevance: Relevance | None
     if wanted(query) == "steps":
         return "no cell says how something is done"
     clause = asking_clause(asking_part(query.fullest))  # "Answer in millions" names nothing
-    missing = [name for name in relevance.missing_names if name in clause] if relevance else []
+    names = relevance.missing_names if relevance else ()
+    missing = [name for name in names if name in clause and name.lower() not in MONTH_NUMBERS]  # "2026-02" is one too
     if any(not retrieved.named_otherwise.issuperset(terms(name)) for name in missing):
         return "what the question names is not there"
     return None

@@ -38,7 +38,7 @@ from refdesk.periods import QUARTER_MONTHS, TablePeriod, period_from, period_spa
 from refdesk.ports import Reader
 from refdesk.records import MOST_CELLS, StoredTable
 from refdesk.settings import Settings
-from refdesk.tables import cell_number, grid_of, is_scale, without_marks
+from refdesk.tables import cell_number, grid_of, is_scale, month_words, plain_name
 from refdesk.text import QUERY_STOP_WORDS, STOP_WORDS, query_terms, terms, word_set, words
 from refdesk.types import Document, Hit, Scope
 
@@ -104,7 +104,8 @@ def asked_forms(text: str, table: StoredTable, report: TablePeriod) -> list[Aske
 
 
 def spelled_out(text: str, table: StoredTable) -> str:
-    """With a short form as the words of a row or a column whose initials it is: "R&D" as "research and development".
+    """With a short form as the words of a row or a column whose initials it is: "R&D" as "research and development";
+    a month that is written as in the table, "2026-03", in words.
 
     Two letters without "&" are the initials of too much, and what the table says itself is no short form of others.
     """
@@ -112,6 +113,8 @@ def spelled_out(text: str, table: StoredTable) -> str:
         words_of = _initials(table).get(short.lower())
         if words_of and (len(short) > 2 or "&" in short) and not any(short in cell.text for cell in table.cells):
             text = re.sub(rf"(?<!\w){re.escape(short)}(?!\w)", words_of, text)
+    for cell, words_of in month_words(table).items():
+        text = re.sub(rf"(?<![\w-]){re.escape(cell)}(?![\w-])", words_of, text)
     return text
 
 
@@ -204,7 +207,6 @@ WHOLE = frozenset(form for word in ("amount", "total", "figure", "value", "level
 WHOLE_STEMS = frozenset(stem for word in WHOLE for stem in terms(word))
 LONGEST_NAME = 90  # letters of a row's name
 _NAME_WORD = re.compile(r"\w(?:[\w&]|[-'’](?=\w))*")
-_ASIDE = re.compile(r"\([^()]*\)")
 _TIME_NOUNS = frozenset(("period", "year", "quarter", "fiscal"))
 _PREPOSITIONS = frozenset(("of", "from", "for", "on", "in", "by", "to", "at"))
 _INSIDE = _PREPOSITIONS | {"and", "per", "before", "after", "the", "used"}
@@ -304,11 +306,6 @@ def _trimmed(run: list[_Word]) -> list[_Word]:
     while run and run[-1].text in _ENDS:
         run = run[:-1]
     return run
-
-
-def plain_name(label: str) -> str:
-    """Without footnote marks and parentheses."""
-    return " ".join(_ASIDE.sub("", without_marks(label)).split()).strip(" :.—–-")
 
 
 # What follows the name of a line item and means no other one: that it is spent, and whom it belongs to.

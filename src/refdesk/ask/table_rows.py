@@ -22,11 +22,11 @@ from refdesk.ask.figures import Quantity, figures
 from refdesk.ask.plan_choice import FoundTable, TablePlan, place_of, table_of
 from refdesk.ask.sentences import question_words
 from refdesk.ask.support import is_negated
-from refdesk.ask.table_question import WHOLE_STEMS, document_words, plain_name
+from refdesk.ask.table_question import WHOLE_STEMS, document_words
 from refdesk.ask.table_view import MOST_TOLD, AskedWords, CellPlan, Places, Selection, View, head_text
 from refdesk.ask.wording import YEAR_NUMBER, is_plural
 from refdesk.records import StoredTable
-from refdesk.tables import shown_value, without_marks
+from refdesk.tables import plain_name, shown_value, without_marks
 from refdesk.text import terms, words
 
 # Chance that these rows are what is asked for: of 14 questions to WikiTableQuestions' even tables that were answered so
@@ -56,7 +56,7 @@ def filtered_rows(text: str, candidates: Iterable[FoundTable]) -> TablePlan | No
     options: list[tuple[FoundTable, _Compared]] = []
     for candidate in candidates:
         views = table_of(candidate.table).views
-        compared = _column(views[0], asked, bounds[0]) if views and not views[0].is_sheet else None
+        compared = _column(views[0], asked, bounds[0]) if views and not views[0].has_records else None
         options += [(candidate, compared)] if compared is not None else []
     if not options:
         return None
@@ -333,7 +333,7 @@ def table_parts(
     found: list[tuple[FoundTable, _Named]] = []
     for candidate in candidates:
         table = table_of(candidate.table)
-        if not table.views or table.views[0].is_sheet or not (named := _named_rows(table.views[0], asked)):
+        if not table.views or table.views[0].has_records or not (named := _named_rows(table.views[0], asked)):
             continue
         # A section that is called after the company of the report is not what a question means that names the company.
         if not document_words(candidate.document, text).issuperset(terms(named.name)):

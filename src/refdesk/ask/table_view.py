@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from refdesk.ask.wording import NUMBER_WORDS, YEAR_NUMBER
 from refdesk.periods import period_spans, spoken_periods
-from refdesk.tables import Grid, cell_date, cell_number, is_scale
+from refdesk.tables import Grid, cell_date, cell_number, is_scale, months_of, spoken_heads
 from refdesk.text import QUERY_STOP_WORDS, terms, words
 
 Rows = Sequence[int]  # numbers of rows, rising
@@ -42,6 +42,8 @@ def compared(above: float, below: float) -> Compared:
 MOST_TOLD = 24  # rows and cells that are named, cited or read one by one
 MOST_AT_ONCE = 12  # rows, values or figures that one question, claim or formula names together
 MOSTLY = 0.6  # of the cells of a column are numbers: it is a column of numbers
+REPEATED = 2  # times that the texts of a first column which names no row stand there, in the mean
+MOST_ADDED = 9  # numbers from which on a formula names the first four alone
 MOST_TIED = 3  # rows that are the highest together
 CODE = re.compile(r"\b\d+-[a-z]{1,2}\b", re.IGNORECASE)  # "10-Q", "8-K"
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
@@ -125,18 +127,28 @@ def _stem(word: str) -> str:
 class View:
     """One way round of a table with the stems of its cells; made once for all questions."""
 
-    is_sheet = False  # its rows are records, thousands of them
+    has_records: bool  # its rows are records: who names several things asks for the rows that hold all of them
 
     def __init__(self, grid: Grid, *, turned: bool) -> None:
         self.grid, self.turned, self.texts = grid, turned, grid.texts
         self.count, self.width = len(grid.texts), grid.width
         # "(dollars in millions, except per share amounts)" above a column says what is counted, not which column it is.
-        self.names = [head_words(" ".join(part for part in path if not is_scale(part))) for path in grid.columns]
-        self.last_names = [head_words(path[-1]) if path else [] for path in grid.columns]
-        self.cells: Sequence[Sequence[list[str]]] = [[terms(text) for text in row] for row in self.texts]
+        heads = spoken_heads(grid.columns)
+        self.names = [head_words(" ".join(part for part in path if not is_scale(part))) for path in heads]
+        self.last_names = [head_words(path[-1]) if path else [] for path in heads]
+        self._months = months = [months_of(row[c] for row in self.texts) for c in range(self.width)]
+        self.cells: Sequence[Sequence[list[str]]] = [
+            [terms(self.spoken(row, column)) for column in range(self.width)] for row in range(self.count)
+        ]
         self.sections: Sequence[list[str]] = [terms(path[0]) if len(path) > 1 else [] for path in grid.rows]
-        self.numbers = [[cell_number(text) for text in row] for row in self.texts]
-        days = [[cell_date(text) for text in row] for row in self.texts]
+        self.numbers = [
+            [None if text in own else cell_number(text) for text, own in zip(row, months, strict=True)]
+            for row in self.texts
+        ]
+        days = [
+            [own[text].key if text in own else cell_date(text) for text, own in zip(row, months, strict=True)]
+            for row in self.texts
+        ]
         keys = [
             [
                 np.nan if (key := day if day is not None else number) is None else key
@@ -154,6 +166,8 @@ class View:
             for c in range(self.width)
         ]
         self.totals = {row for row in range(self.count) if "total" in self.cells[row][0][:2]}
+        first = [row[0] for row in self.texts]  # a row that its first cell does not name
+        self.has_records = not turned and len({*first}) * REPEATED <= len(first)
         self.kinds = [
             "date" if day else "number" if number else "text"
             for day, number in zip(self.is_date, self.is_number, strict=True)
@@ -166,6 +180,11 @@ class View:
     def rows(self) -> Rows:
         """All but those of totals."""
         return tuple(row for row in range(self.count) if row not in self.totals)
+
+    def spoken(self, row: int, column: int) -> str:
+        """A text in the words of a question: `2026-03` of a column of months is March 2026."""
+        text, months = self.texts[row][column], self._months[column]
+        return months[text].words if text in months else text
 
     def matched(self, question: AskedWords, column: int) -> Matched:
         """The rows whose cell in this column holds a word of the question."""
@@ -405,9 +424,9 @@ def said(plan: CellPlan, view: View, question: AskedWords, *, for_people: bool =
 
     What it was learned to be judged by says words as stems, and those of the column twice; people are spared that.
     """
-    names = [head_text(" ".join(path)) for path in view.grid.columns]
+    names = [head_text(" ".join(path)) for path in spoken_heads(view.grid.columns)]
     rows = [
-        chosen_rows(selection, view.grid, question, is_sheet=view.is_sheet, for_people=for_people)
+        chosen_rows(selection, view, question, has_records=view.has_records, for_people=for_people)
         for selection in plan.selections
     ]
     first, second = (rows[::-1] if plan.backwards else rows) if len(rows) == 2 else (rows[0], "")
@@ -430,23 +449,24 @@ def _number_of(selection: Selection) -> str:
 
 def chosen_rows(
     selection: Selection,
-    grid: Grid,
+    view: View,
     question: AskedWords,
     *,
-    is_sheet: bool,
+    has_records: bool,
     for_people: bool,
 ) -> str:
-    names = [head_text(" ".join(path)) for path in grid.columns]
+    grid = view.grid
+    names = [head_text(" ".join(path)) for path in spoken_heads(grid.columns)]
     if selection.conditions:
         parts = [
-            chosen_rows(condition, grid, question, is_sheet=is_sheet, for_people=for_people)
+            chosen_rows(condition, view, question, has_records=has_records, for_people=for_people)
             for condition in selection.conditions
         ]
         return ", ".join(parts)
 
     def cell(row: int) -> str:
         path = grid.rows[row]
-        return " ".join(path) if selection.by <= 0 and len(path) > 1 else grid.texts[row][max(selection.by, 0)]
+        return " ".join(path) if selection.by <= 0 and len(path) > 1 else view.spoken(row, max(selection.by, 0))
 
     beside = {"next": -1, "previous": 1}.get(selection.kind, 0)
     matched = [stem for stem, bit in question.bits.items() if selection.mask >> bit & 1]
@@ -455,11 +475,13 @@ def chosen_rows(
     if for_people:
         own = terms(names[selection.by]) if selection.by >= 0 else []
         of = [
-            words_by_stem[stem] for stem in matched if stem not in own and (is_sheet or not _are_all_called(stem, grid))
+            words_by_stem[stem]
+            for stem in matched
+            if stem not in own and (has_records or not _are_all_called(stem, grid))
         ]
     else:
         of = matched
-    if is_sheet and matched and (len(cells) > 1 or selection.kind == "any"):
+    if has_records and matched and (len(cells) > 1 or selection.kind == "any"):
         # The days of a year, of which it may hold all: "2023", as the question says it.
         cells = [" ".join(words_by_stem[stem] for stem in matched)]
     return SELECTIONS[selection.kind].format(
@@ -469,3 +491,28 @@ def chosen_rows(
         of=f" of {' '.join(of)}" if of else "",
         anchor=cell(selection.rows[0] + beside) if selection.rows else "",  # all, of a table of nothing but totals
     )
+
+
+def formula_of(plan: CellPlan, view: View, value: str) -> str:
+    """How a number was computed, in numbers."""
+    numbers = [text for row, column in plan.cells[:MOST_ADDED] if (text := view.texts[row][column])]
+    count = max(len(numbers), len(plan.cells) if len(plan.cells) > MOST_ADDED else 0)
+    first, second = (numbers[::-1] if plan.backwards else numbers) if len(numbers) == 2 else ("", "")
+    match plan.operation:
+        case "sum" | "sum2":
+            return f"{_listed(numbers, count)} = {value}"
+        case "average" | "average2":
+            return f"({_listed(numbers, count)}) / {count:,} = {value}"
+        case "range":
+            return f"highest − lowest of {count:,} values = {value}"
+        case "difference" | "apart":
+            return f"{first} − {second} = {value}"
+        case "growth":
+            return f"({first} − {second}) / {second} = {value}"
+        case "share" | "ratio":
+            return f"{first} / {second} = {value}"
+    return ""
+
+
+def _listed(numbers: Sequence[str], count: int) -> str:
+    return " + ".join(numbers) if count < MOST_ADDED else f"{' + '.join(numbers[:4])} + … ({count:,} values)"

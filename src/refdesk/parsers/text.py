@@ -130,6 +130,7 @@ CHAPTER = re.compile(
 NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,4})\.?\s+[^\W\d_].*")
 BULLET = re.compile(r"\s*(?:[-*•‣◦–·o+]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\[\d{1,3}\]|#\.)\s+\S")
 UNDERLINE = re.compile(r"\s*([=\-~^\"'`#*+_:.])\1{2,}\s*")
+FIELD = re.compile(r"\s*[^\W\d_][^:]{0,30}:\s")
 ORG_HEADING = re.compile(r"(\*{1,6}) (\S.*)")
 ORG_BELOW = re.compile(r"\n(?=\*{2,6} \w[^\n]{0,80}\n)")
 COLUMNS = re.compile(r"\S {3,}\S|\t|\|.*\|")
@@ -155,7 +156,7 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     while len(pages) > 1 and not pages[-1].strip():
         pages.pop()
     underlines: list[str] = []
-    read = [items_of(page, underlines) for page in pages]
+    read = [items_of(page, underlines, begins=not number) for number, page in enumerate(pages)]
     for items in read:
         if len(read) > 1:
             builder.page()
@@ -184,15 +185,19 @@ def _is_code(line: str) -> bool:
     return line.endswith(("{", "}", ";")) or CODE_START.match(line) is not None
 
 
-def items_of(text: str, underlines: list[str]) -> list[Item]:
-    """Paragraphs and headings; `underlines` remembers which RST underline stands for which level."""
+def items_of(text: str, underlines: list[str], *, begins: bool = False) -> list[Item]:
+    """Paragraphs and headings; `underlines` remembers which RST underline stands for which level.
+
+    `begins`: it is the beginning of a document, which may have a title.
+    """
     items: list[Item] = []
     # Org needs no blank line before a heading below the first level.
     text = ORG_BELOW.sub("\n\n", text)
-    for paragraph in BLANK_LINES.split(text):
-        if not paragraph.strip():
-            continue
+    paragraphs = [paragraph for paragraph in BLANK_LINES.split(text) if paragraph.strip()]
+    for number, paragraph in enumerate(paragraphs):
         headings, lines = _headings(paragraph.strip("\n").split("\n"), underlines)
+        if begins and number == 0 and not headings and len(paragraphs) > 1 and _is_titled(lines):
+            headings, lines = [Item("heading", lines[0], level=1)], lines[1:]
         items.extend(headings)
         if lines:
             kind, joined = _shape(lines)
@@ -218,9 +223,28 @@ def _headings(lines: list[str], underlines: list[str]) -> tuple[list[Item], list
             lines = lines[1:]
         else:
             break
-    if len(lines) == 1 and (level := heading_level(lines[0].strip())):
-        return [*found, Item("heading", lines[0], level=level)], []
-    return found, lines
+    level = heading_level(lines[0].strip()) if len(lines) == 1 or _heads_lines(lines) else 0
+    return ([*found, Item("heading", lines[0], level=level)], lines[1:]) if level else (found, lines)
+
+
+def _heads_lines(lines: list[str]) -> bool:
+    """Is the first line a numbered heading right above its text? `4. First aid`, `Eyes: rinse with water.`
+
+    An item of a list that is wrapped goes on indented or with a small letter, and what follows it may be the next one.
+    """
+    if len(lines) < 2 or not NUMBERED.fullmatch(lines[0].strip()) or any(BULLET.match(line) for line in lines[1:]):
+        return False
+    below = lines[1].strip()
+    return len(lines[1]) == len(lines[1].lstrip()) and not below[0].islower() and lines[-1].rstrip()[-1:] in ".!?"
+
+
+def _is_titled(lines: list[str]) -> bool:
+    """Does the document begin with its title? A short line that nothing ends, alone or above `Opened: 3 March`."""
+    title, words = lines[0].strip(), lines[0].split()
+    is_short = 2 <= len(words) <= 14 and len(title) <= MAX_HEADING and title[-1] not in ".,;:!?…"
+    says = [word for word in words if word.isalpha()]
+    is_line = bool(FIELD.match(title) or BULLET.match(title) or COLUMNS.search(title))
+    return is_short and len(says) > 1 and not title[0].islower() and not is_line and all(map(FIELD.match, lines[1:]))
 
 
 def _underlined(lines: list[str]) -> bool:
