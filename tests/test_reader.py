@@ -15,10 +15,9 @@ from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Query, Question, Retrieved
 from refdesk.ask.extract import Quote, short_answer
 from refdesk.ask.flow import ask, collected
-from refdesk.ask.no_answer import SURE, is_fit_figure, without_units
+from refdesk.ask.no_answer import SURE, is_fit_figure, measures_otherwise, unfit_units, without_units
 from refdesk.ask.retrieve import LAST, MOST_PASSAGES, ordered, read_hits
 from refdesk.ask.sentences import ScoredSentence, score_sentences, sentence_text
-from refdesk.ask.wording import unfit_units
 from refdesk.errors import ModelError
 from refdesk.ports import NoReader
 from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
@@ -143,6 +142,7 @@ def test_a_title_that_has_the_words_does_not_end_the_reading(hits: list[Hit]) ->
         ("How fast does the ferry sail?", {"m", "g", "money"}, {"km/h"}),
         ("How old is the harbour?", {"m", "g"}, {"month", "s"}),
         ("How long is the cord?", {"g", "V"}, {"m", "s", "month"}),
+        ("How many engineers work on research and development?", {"money"}, {"month", "m"}),
     ],
 )
 def test_what_is_asked_for_is_not_measured_in_every_unit(question: str, wrong: set[str], right: set[str]) -> None:
@@ -150,7 +150,10 @@ def test_what_is_asked_for_is_not_measured_in_every_unit(question: str, wrong: s
     assert wrong <= unfit and not right & unfit
 
 
-@pytest.mark.parametrize("question", ["How many buoys are there?", "How does it work?", "What is the weight of it?"])
+@pytest.mark.parametrize(
+    "question",
+    ["How many euros are left?", "How many million dollars was it?", "How does it work?", "What is the weight of it?"],
+)
 def test_what_is_asked_for_in_other_words_may_be_measured_in_any(question: str) -> None:
     assert unfit_units(question, OnnxEmbedder(threads=1)) == frozenset()
 
@@ -208,7 +211,8 @@ def test_a_figure_answers_unless_it_cannot_or_a_text_is_surer(
     query = Query(question, question, embedder.embed_query(question), ())
     text = [replace(hits[0], chunk=replace(hits[0].chunk, kind="text"))]
     found = Retrieved(tuple(text), tuple(text), {}, {}, readings={hits[0].chunk.id: Reading(answered, answered, (), 1)})
-    assert is_fit_figure(lambda: figure, chance, query, found, embedder) is fits
+    is_fit = is_fit_figure(chance, query, found) and not measures_otherwise(lambda: figure, query, embedder)
+    assert is_fit is fits
 
 
 def test_what_may_not_be_quoted_takes_no_share_of_the_chances() -> None:

@@ -51,7 +51,7 @@ from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_st
 from refdesk.ask.listing import summed_up
 from refdesk.ask.model_figures import MOST_TABLES, model_plan
 from refdesk.ask.named_figures import says_ratio, with_named_figures
-from refdesk.ask.no_answer import is_fit_figure, is_told_better
+from refdesk.ask.no_answer import is_fit_figure, is_told_better, measures_otherwise
 from refdesk.ask.plan import Budget, left_out, make_plan
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import Retrieval, SentenceReranker, retrieve
@@ -227,6 +227,10 @@ async def _from_tables(
         found = TablesRead(candidates=found.candidates)  # it is computed, or nothing is: equity is no return on equity
     if found.best is not None and is_told_better(found.best.chance, retrieved):
         found = TablesRead(candidates=found.candidates)
+    if found.best is not None:
+        shown = partial(shown_figure, found.best)  # with the unit of its column: "0.98 million EUR"
+        if await in_thread(measures_otherwise, shown, query, desk.embedder):
+            found = TablesRead(candidates=found.candidates)
     return found, retrieved
 
 
@@ -266,8 +270,7 @@ async def _without_reading(found: Findings, desk: AskPorts, trace: Trace) -> Ans
     best, parts = found.tables.best, found.tables.parts
     is_read = found.tables.is_sure or (is_missing and found.tables.is_likely)
     if best and is_read:
-        shown = partial(shown_figure, best)  # with the unit of its column: "0.98 million EUR"
-        is_read = await in_thread(is_fit_figure, shown, best.chance, query, retrieved, desk.embedder)
+        is_read = is_fit_figure(best.chance, query, retrieved)
     # "What were the sales" asks for one number, "which gauges" for several.
     asks_for_more = parts is not None or (query.number < LIKELY and wanted(query) == "several")
     if not is_read or (best and len(best.plan.texts) == 1 and asks_for_more):

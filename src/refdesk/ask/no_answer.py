@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from refdesk.answer import Query, Retrieved
-from refdesk.ask.figures import CURRENCIES, figures
+from refdesk.ask.figures import CURRENCIES, SCALES, figures
 from refdesk.ask.sentences import question_words, sentence_text
-from refdesk.ask.wording import LIKELY, MONEY, NUMBER, chances, unfit_units, wanted
+from refdesk.ask.wording import LIKELY, NUMBER, chances, wanted
 from refdesk.document_names import called_by
 from refdesk.ports import Embedder, Reader
-from refdesk.text import query_terms, words
+from refdesk.text import QUERY_STOP_WORDS, asset_lines, fold, query_terms, words
 from refdesk.types import Chunk, Document, FoundSpan, Hit, Reading
 
 # --- which of what was read is no answer to this question? ------------------------------------------------------------
@@ -137,12 +138,15 @@ _RATES = ("per ", "/")
 _MONEYS = frozenset(CURRENCIES.values())
 
 
-def is_fit_figure(
-    figure: Callable[[], str], chance: float, query: Query, retrieved: Retrieved, embedder: Embedder
-) -> bool:
-    """Whether it answers before any text is read for it; `figure` says it with its unit."""
+def measures_otherwise(figure: Callable[[], str], query: Query, embedder: Embedder) -> bool:
+    """Is it a figure in another measure than is asked for? `figure` says it with its unit."""
     unfit = unfit_units(query.fullest, embedder)
-    if (unfit and is_unfit(figure(), unfit)) or _asks_what_it_is(query):
+    return bool(unfit) and is_unfit(figure(), unfit)
+
+
+def is_fit_figure(chance: float, query: Query, retrieved: Retrieved) -> bool:
+    """Whether it answers before any text is read for it."""
+    if _asks_what_it_is(query):
         return False
     return chance >= LIKELY or _answered(retrieved).get("text", -SURE) < SURE
 
@@ -176,6 +180,37 @@ def is_unfit(text: str, unfit: frozenset[str], behind: str = "") -> bool:
     units = [unit for figure in found for unit in (figure.unit, *(other for _, other in figure.others)) if unit]
     is_rate = any(f"{text[figure.end :]}{behind}".lstrip().startswith(_RATES) for figure in found)
     return bool(units) and not is_rate and unfit.issuperset(MONEY if unit in _MONEYS else unit for unit in units)
+
+
+# --- in what is the answer measured? "How heavy" asks for no metres, as the embedder knows --------------------------
+
+# Nearness of what is asked for to the nearest measure, and how much further one must be to be no answer. Of the 400
+# questions of squad_dev11 and QAMR that have an adjective behind "how" and a measure in their answer, one is taken for
+# wrong: metres per second squared for "how fast".
+MEASURED, UNFIT = 0.3, 0.24
+MONEY = "money"
+
+_measured: dict[str, dict[str, Any]] = {}  # vectors of the measures by the name of the embedder
+
+
+def unfit_units(question: str, embedder: Embedder) -> frozenset[str]:
+    """Bases of units (`MONEY` for all currencies) that do not measure what is asked for; only where "how" asks for it.
+
+    "How heavy is the buoy?" -> {"m", "km/h", "V", …}; "How many people work there?" -> {MONEY}
+    """
+    asked = fold(question).partition("how ")[2].split()[:4]
+    if asked[:1] == ["many"]:
+        return frozenset() if any(word in CURRENCIES or word in SCALES for word in asked) else frozenset((MONEY,))
+    if not asked or asked[0] in QUERY_STOP_WORDS or asked[0] == "much":  # its noun tells
+        return frozenset()
+    if embedder.name not in _measured:
+        phrases = (line.partition(" = ") for line in asset_lines("units", "measures"))
+        _measured[embedder.name] = {base: embedder.embed_query(phrase) for base, _, phrase in phrases}
+    vector = embedder.embed_query(f"How {asked[0]} is it?")
+    near = {base: float(vector @ measure) for base, measure in _measured[embedder.name].items()}
+    near["s"] = near["month"] = max(near["s"], near["month"])
+    best = max(near.values())
+    return frozenset(base for base, cosine in near.items() if best >= MEASURED and cosine < best - UNFIT)
 
 
 # --- what of it is shown, and what is it asked without? --------------------------------------------------------------

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from refdesk.answer import Plan, Query, Retrieved, Turn
 from refdesk.ask.authors import AUTHOR, with_authors
 from refdesk.ask.citations import stands_alone
-from refdesk.ask.no_answer import fitting, without_file_names
+from refdesk.ask.no_answer import fitting, unfit_units, without_file_names
 from refdesk.ask.sentences import COSINE, COVERAGE, Evidence, label_match, may_stand, question_words, tabulate
 from refdesk.ask.strategies import STRATEGIES, SearchStrategy, register
 from refdesk.ask.strategies.registry import with_engines
 from refdesk.ask.strategies.survey import router_of
-from refdesk.ask.wording import NUMBER, SentenceWords, has_question_word, read, unfit_units
+from refdesk.ask.wording import NUMBER, SentenceWords, has_question_word, read
 from refdesk.document_names import as_called, match_names
 from refdesk.library import EngineHits, LibraryReader, SearchPorts, convex, fuse, reciprocal_rank
 from refdesk.ports import LEARNED_LANGUAGES, Embedder, Models, NoModels, NoReader, Reader, Reranker

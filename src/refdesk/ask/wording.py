@@ -24,13 +24,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from refdesk.answer import Intent, Query
-from refdesk.ports import Embedder
 from refdesk.summaries import PRONOUN
 from refdesk.text import (
     ASSETS,
     QUERY_STOP_WORDS,
     STOP_WORDS,
-    asset_lines,
     fold,
     terms,
     terms_of_each,
@@ -569,32 +567,3 @@ def other_language(question: str, written: Collection[str]) -> str:
     names = list(dict.fromkeys(frames["languages"].get(code or DEFAULT, code) for code in sorted(written)))
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {frames['last']} {names[-1]}"
     return str(frames["other"].format(asked=frames["languages"][asked], written=listed))
-
-
-# --- in what is the answer measured? "How heavy" asks for no metres, as the embedder knows --------------------------
-
-# Nearness of what is asked for to the nearest measure, and how much further one must be to be no answer. Of the 400
-# questions of squad_dev11 and QAMR that have an adjective behind "how" and a measure in their answer, one is taken for
-# wrong: metres per second squared for "how fast".
-MEASURED, UNFIT = 0.3, 0.24
-MONEY = "money"
-
-_measured: dict[str, dict[str, Any]] = {}  # vectors of the measures by the name of the embedder
-
-
-def unfit_units(question: str, embedder: Embedder) -> frozenset[str]:
-    """Bases of units (`MONEY` for all currencies) that do not measure what is asked for; only where "how" asks for it.
-
-    "How heavy is the buoy?" -> {"m", "km/h", "V", …}
-    """
-    asked = fold(question).partition("how ")[2].split()[:1]
-    if not asked or asked[0] in QUERY_STOP_WORDS or asked[0] in ("many", "much"):  # their noun tells
-        return frozenset()
-    if embedder.name not in _measured:
-        phrases = (line.partition(" = ") for line in asset_lines("units", "measures"))
-        _measured[embedder.name] = {base: embedder.embed_query(phrase) for base, _, phrase in phrases}
-    vector = embedder.embed_query(f"How {asked[0]} is it?")
-    near = {base: float(vector @ measure) for base, measure in _measured[embedder.name].items()}
-    near["s"] = near["month"] = max(near["s"], near["month"])
-    best = max(near.values())
-    return frozenset(base for base, cosine in near.items() if best >= MEASURED and cosine < best - UNFIT)
