@@ -20,6 +20,7 @@ from refdesk.ask.judge import Relevance, doubted, judge, quoted_confidence
 from refdesk.ask.plan import make_plan
 from refdesk.ask.retrieve import Retrieval, SentenceReranker, retrieve
 from refdesk.ask.understand import understand
+from refdesk.ask.writing import doubt_of_quotes
 from refdesk.library import LibraryReader, convex
 from refdesk.ports import Reader
 from refdesk.settings import Settings
@@ -99,7 +100,8 @@ def answer(
     context = assemble(query, plan, found, library, budget, settings)
     found = with_neighbours(found, context, library)
     quotes = tuple(extract(query, context, found, settings)) if found.hits else ()
-    doubt = doubted(relevance, found, settings) or ("" if quotes else "missing")
+    doubt = doubt_of_quotes(doubted(relevance, found, settings), relevance, found, settings, quotes)
+    doubt = doubt or ("" if quotes else "missing")
     sure = quoted_confidence(relevance, quotes)
     short = "" if doubt else short_answer(query, quotes)
     ranked = ranked_sentences(query, context, found)[:3]

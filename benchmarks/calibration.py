@@ -15,6 +15,11 @@ questions that squad2_disfl has no answer to left out:
 
 - READ, the weights of the sentence that answers, what was read among them.
 - READ_FOUND and READ_RIGHT as above; the constant is such that `answer.floor` refuses 7 % of squad2_disfl's answerable.
+- READ_TOLD, whether the right passage was found, of what READ_RIGHT is made of: a sentence that stands out tells more
+  than its passage does. Learned as READ_FOUND is, without the whole topic too.
+- READ_ROW, the same where the row of a table is nearest: from FOUND and what the reader says. Questions of TAT-QA's
+  contexts with an even index to their own document, and to all others. By words alone the AUC is .816, by the reader
+  .810, by both .862 (260 questions).
 - SHORT, whether the span of the best sentence shares half its words with the answer.
 - CONFIDENCE, for answers that a model writes: what is known of them is the probability of READ_FOUND alone.
 
@@ -38,7 +43,7 @@ from benchmarks.common import ROOT, Figure
 from benchmarks.retrieval import library
 from refdesk import Refdesk
 from refdesk.ask.extract import can_stand
-from refdesk.ask.judge import probability, right_features
+from refdesk.ask.judge import learned, log_odds, probability, right_features
 from refdesk.ask.sentences import LABEL, ScoredSentence, sentence_text, tabulate
 from refdesk.ports import NoReader, Reader
 from refdesk.settings import Settings
@@ -52,11 +57,12 @@ RIGHT = ("there", "share")
 READ_FROM = ("squadshift_reddit", "squad2_disfl")
 READ = ("words", "span", "answered", "passage", "unread")
 READ_FOUND = ("answered", "relevant", "cosine")
+READ_ROW = ("words", "answered")
 SHORT = ("share", "span")
 REFUSED = 0.07  # of squad2_disfl's answerable questions; 8 % is the most that is bearable
 TOPIC = 12  # hits taken out with the relevant passages to leave the topic, where there are no articles
 BINS, KNOTS, BAR, HIGH = 10, 9, 0.08, 0.9
-ROUNDS = ("sentences", "found", "right", "read_sentences", "read")
+ROUNDS = ("sentences", "found", "right", "read_sentences", "read", "read_row", "read_told")
 FILE = ROOT / "src" / "refdesk" / "assets" / "calibration.json"
 
 Floats = NDArray[np.float64]
@@ -247,13 +253,18 @@ def fit_read(part: str, most: int) -> None:
         was_read = [group for group in asked if group is not None and group[0].shape[1] == len(READ)]
         _write(read=fit_sentences(was_read, READ))
         return
-    found = [row for name in READ_FROM for row in rows(name, most, ("whole", "passage"))]
+    if part == "read_row":
+        _fit_row(most)
+        return
+    ways = WAYS if part == "read_told" else ("whole", "passage")
+    found = [row for name in READ_FROM for row in rows(name, most, ways)]
     found = [row for row in found if "answered" in row.features and row.way != "impossible"]
+    if part == "read_told":
+        _fit_told([row for row in found if row.given.quotes and row.given.quotes[0].chance is None])
+        return
     weights, constant = _fit_found(found, READ_FOUND)
-    floor = Settings().answer_floor
     known = [row.features for row in found if row.set == "squad2_disfl" and row.way == "whole"]
-    values = [constant + sum(weight * one[name] for name, weight in weights.items()) for one in known]
-    constant += float(np.log(floor / (1 - floor)) - np.quantile(values, REFUSED))
+    constant += _at_floor([constant + sum(weight * one[name] for name, weight in weights.items()) for one in known])
     right, right_constant = _fit_right(as_asked(found))
     spans = [row for row in found if row.way == "whole" and not row.given.is_refused and _span(row.given)]
     best = [max((quote.evidence for quote in row.given.quotes), key=lambda one: one.score) for row in spans]
@@ -285,6 +296,41 @@ def _fit_right(asked: Sequence[Row]) -> tuple[dict[str, float], float]:
     kinds = [right_features(row.given.relevance, row.given.quotes) for row in asked]
     features = np.array([[one[name] for name in RIGHT] for one in kinds])
     return fit_logistic(features, right, RIGHT, np.ones(len(right)))
+
+
+def _fit_told(found: Sequence[Row]) -> None:
+    kinds = [right_features(row.given.relevance, row.given.quotes) for row in found]
+    features = np.array([[one[name] for name in RIGHT] for one in kinds])
+    there = np.array([row.way == "whole" for row in found], dtype=float)
+    balance = np.where(there == 1, 0.5 / there.mean(), 0.5 / (1 - there.mean()))
+    weights, constant = fit_logistic(features, there, RIGHT, balance)
+    known = np.array([row.set == "squad2_disfl" and row.way == "whole" for row in found])
+    constant += _at_floor(features[known] @ np.array([weights[name] for name in RIGHT]) + constant)
+    _write(read_told=weights, read_told_intercept=round(constant, 2))
+
+
+def _fit_row(most: int) -> None:
+    rows: list[tuple[float, float, bool]] = []
+    with reports.library() as desk:
+        ids = {document.name: document.id for document in desk.documents()}
+        asked = reports.questions(learning=True)
+        for row in progress(asked[:: max(1, len(asked) // most)], "rows"):
+            own = answer(desk, row["text"], scope=Scope(documents=(ids[row["document"]],)))
+            for given in (own, answer(desk, row["text"], frozenset([row["document"]]))):
+                found = given.relevance.features if given is not None else {}
+                if found.get("row") and "answered" in found:
+                    rows.append((log_odds(learned("found", found)), found["answered"], given is own))
+    features, there = np.array([row[:2] for row in rows]), np.array([row[2] for row in rows], dtype=float)
+    balance = np.where(there == 1, 0.5 / there.mean(), 0.5 / (1 - there.mean()))
+    weights, constant = fit_logistic(features, there, READ_ROW, balance)
+    constant += _at_floor(features[there == 1] @ np.array([weights[name] for name in READ_ROW]) + constant)
+    _write(read_row=weights, read_row_intercept=round(constant, 2))
+
+
+def _at_floor(values: Sequence[float] | Floats) -> float:
+    """What the log-odds of answerable questions lack, so that `answer.floor` refuses `REFUSED` of them."""
+    floor = Settings().answer_floor
+    return float(np.log(floor / (1 - floor)) - np.quantile(values, REFUSED))
 
 
 def _write(**changed: Any) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import product
@@ -458,6 +458,7 @@ class WritingTask:
     trace: Trace
     doubt: str = ""
     most_characters: int | None = None
+    doubt_of_quotes: Callable[[Sequence[Quote]], str] | None = None  # the doubt, once it is known what is quoted
 
     def model(self, draft: Draft) -> LLM | None:
         """Who is to write; its failures are noted in the draft and the trace."""
@@ -466,13 +467,16 @@ class WritingTask:
 
 async def quoted(draft: Draft, task: WritingTask) -> AsyncGenerator[Event, None]:
     """The sentences of the documents, in place of whatever the draft holds; the nearest, where none answers."""
-    query, is_near = task.query, task.doubt == "near"
+    query = task.query
     if draft.context.is_too_small:
         draft.notes.append(TOO_SMALL.format(most=task.most_characters or task.settings.max_context_chars))
     if void := draft.start_over(EXTRACTIVE, QUOTING):
         yield void
-    most = NEAREST_SENTENCES if is_near else None
-    quotes = await in_thread(extract, query, draft.context, task.retrieved, task.settings, most)
+    asked = (query, draft.context, task.retrieved, task.settings)
+    quotes = await in_thread(extract, *asked)
+    is_near = (task.doubt_of_quotes(quotes) if task.doubt_of_quotes else task.doubt) == "near"
+    if is_near:
+        quotes = await in_thread(extract, *asked, NEAREST_SENTENCES)
     if is_near and quotes and (shown := draft.say(nearest(query.question))):
         yield shown
     for quote in quotes:

@@ -112,14 +112,12 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     return Relevance(chance, found, missing, tuple(name for name in names if name != opening), told)
 
 
-def probability(found: Mapping[str, float]) -> float:
-    """Whether what is asked stands in what was found; from what a reader says of it, where one has read.
-
-    Whether a row of a table answers it has not learned: where one is nearest, its words and vector decide.
-    """
+def probability(found: dict[str, float]) -> float:
+    """Whether what is asked stands in what was found; a row of a table is judged by its words and by the reader."""
+    even = learned("found", found)
     if "answered" in found:
-        return _learned("found" if found["row"] else "read_found", found)
-    even = _learned("found", found)
+        name = "read_row" if found["row"] else "read_found"
+        return learned(name, found | {"words": log_odds(even)})
     return ODDS * even / (ODDS * even + 1.0 - even)
 
 
@@ -176,7 +174,7 @@ def typed(query: Query, found: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(shown.get(word, word) for word in found))
 
 
-def _learned(name: str, found: Mapping[str, float]) -> float:
+def learned(name: str, found: Mapping[str, float]) -> float:
     """The chance that weights of this name give to features."""
     weights: Mapping[str, float] = CALIBRATION[name]
     return logistic(
@@ -186,6 +184,11 @@ def _learned(name: str, found: Mapping[str, float]) -> float:
 
 def logistic(value: float) -> float:
     return 1.0 / (1.0 + math.exp(-value))
+
+
+def log_odds(chance: float) -> float:
+    chance = min(max(chance, 1.0 - below(1.0)), below(1.0))
+    return math.log(chance / (1.0 - chance))
 
 
 # Is the answer enough? What of the question it covers, where its sources disagree, what is missing.
@@ -317,7 +320,7 @@ def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confiden
     if quotes[0].chance is not None:
         return _chosen_confidence(relevance, quotes[0].chance)
     found = right_features(relevance, quotes)
-    chance = _learned("read_right" if "answered" in relevance.features else "right", found)
+    chance = learned("read_right" if "answered" in relevance.features else "right", found)
     differ = answer_differently([quote.evidence for quote in quotes])
     score = min(1.0 / (1.0 + (1.0 / chance - 1.0) * math.exp(DIFFERING * differ)), quotes[0].most)
     if any(quote.evidence.chunk.kind == "table" for quote in quotes):  # which column of its row is meant is left open
@@ -338,9 +341,8 @@ def _chosen_confidence(relevance: Relevance, chance: float) -> Confidence:
 
 def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, float]:
     """What the confidence in quotes is made of."""
-    likely = min(max(min(relevance.probability, relevance.told), 1.0 - below(1.0)), below(1.0))
     return {
-        "there": math.log(likely / (1.0 - likely)),
+        "there": log_odds(min(relevance.probability, relevance.told)),
         "share": sum(quote.evidence.share for quote in quotes),
         "unnamed": min((quote.evidence.unnamed for quote in quotes), default=1.0),
     }

@@ -70,7 +70,8 @@ async def voted(draft: Draft, task: WritingTask, proofs: Proofs) -> AsyncGenerat
         ):  # it says in its own words what the sentences say, as with one draft
             small: Any = import_module("refdesk.ask.small_models")
             quotes = await in_thread(extract, task.query, draft.context, task.retrieved, task.settings)
-            task = replace(task, doubt=small.doubt_left(task.doubt, task.query, found.contents, quotes, AGREE))
+            doubt = small.doubt_left(task.doubt, task.query, found.contents, quotes, AGREE)
+            task = replace(task, doubt=doubt, doubt_of_quotes=task.doubt_of_quotes if doubt else None)
         async for event in quoted(draft, task):
             yield event
     elif found.text is not None:

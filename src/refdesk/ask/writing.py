@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from typing import Any, get_args
 
@@ -50,9 +51,9 @@ from refdesk.ask.attest import (
 )
 from refdesk.ask.citations import render
 from refdesk.ask.draft import Draft, WritingTask, drafted, quoted
-from refdesk.ask.extract import extract
+from refdesk.ask.extract import Quote, extract
 from refdesk.ask.generate import refuses
-from refdesk.ask.judge import Doubt, Relevance, candidates, conclude, doubted
+from refdesk.ask.judge import Doubt, Relevance, candidates, conclude, doubted, learned, right_features
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper
 from refdesk.ask.markers import MARKER, numbered_by_passage, statements
 from refdesk.ask.model_figures import Tables, cited_tables, cites_tables
@@ -102,6 +103,17 @@ def doubt_of(
     return "near" if doubt and foreign else doubt
 
 
+def doubt_of_quotes(
+    doubt: str, relevance: Relevance, retrieved: Retrieved, settings: Settings, quotes: Sequence[Quote]
+) -> str:
+    """The same doubt once it is known what is quoted: whether a sentence stands out tells more than the passages do."""
+    is_settled = doubt == "missing" or relevance.missing_names or retrieved.key_sentences
+    if is_settled or not quotes or quotes[0].chance is not None or "answered" not in relevance.features:
+        return doubt
+    chance = learned("read_told", right_features(relevance, quotes))
+    return "near" if chance < settings.answer_floor else ""
+
+
 async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace: Trace) -> AsyncGenerator[Event, None]:
     """From what was found to the answer: assemble, generate, attest, settle, keep."""
     question, query, plan, doubt = found.question, found.query, found.plan, found.doubt
@@ -120,7 +132,8 @@ async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace:
     with trace.stage("generate", **context.sizes) as stage:
         turns = await keeper.memory(budget.history)
         asked = (query, plan, retrieved, turns, models, budget, settings, trace, doubt, question.max_context_chars)
-        task = WritingTask(*asked)
+        doubted_again = partial(doubt_of_quotes, doubt, found.relevance, retrieved, settings)
+        task = WritingTask(*asked, doubt_of_quotes=doubted_again)
         is_cut = found.plan.use_llm and not plan.use_llm  # a model would have cost more than an answer may
         async with aclosing((quoted if is_cut else found.writer)(draft, task)) as written:
             async for event in written:
@@ -211,7 +224,8 @@ async def _checked(
         asked = (query, both.content, both.order, proofs, tables)
         return replace(plan, reconcile=True), await in_thread(attest, *asked), tables, []
     # What it says in words that nothing proves may still be what the reader's sentences say.
-    task = replace(task, doubt=small.doubt_left(task.doubt, query, [draft.content], quotes))
+    doubt = small.doubt_left(task.doubt, query, [draft.content], quotes)
+    task = replace(task, doubt=doubt, doubt_of_quotes=task.doubt_of_quotes if doubt else None)
     draft.notes.append(NOT_PROVED.format(model=draft.model))
     events = [event async for event in quoted(draft, task)]
     attested, tables = await _attested(query, draft, proofs, desk.library, trace)
