@@ -113,6 +113,7 @@ LUND = ("Ada Lund painted Tide Mill in Hestvik.", "Bo Krag bought it.", "It hang
     [
         pytest.param(("Ada Lund", "painted", "Tide Mill"), 0, id="in_one_sentence"),
         pytest.param(("ada lund", "was painting", "tide mill"), 0, id="another_form_of_its_words"),
+        pytest.param(("Ada Lund", "painted Tide Mill", "Tide Mill"), 0, id="repeats_its_end"),
         pytest.param(("Ada Lund", "sold", "Tide Mill"), None, id="a_word_that_is_not_there"),
         pytest.param(("Ada Lund", "did not paint", "Tide Mill"), None, id="denied_by_the_model"),
         pytest.param(("Ada Lund", "hangs in", "Odden"), None, id="no_sentence_of_both"),
@@ -577,7 +578,10 @@ def test_a_real_model_invents_nothing_that_is_kept(
 ) -> None:
     for name, value in real_model.env().items():
         monkeypatch.setenv(name, value)
-    texts = ["Ada Lund painted Tide Mill in Hestvik.", "The ferry Skerry was built by Moen Yard in Odden."]
+    texts = [
+        "Ada Lund painted Tide Mill in Hestvik.",
+        "Acme Corp acquired Beta Ltd in 2019. It paid three million euros.",
+    ]
     with Refdesk(tmp_path) as desk:
         desk.add_texts([{"name": str(number), "text": text} for number, text in enumerate(texts)])
         assert desk.graph_cost().cost_usd == 0

@@ -43,7 +43,7 @@ from refdesk.types import Chunk, Document, Scope
 
 _SOME = 500  # values in one condition
 _FIELDS = ("subject", "predicate", "object", "chunk_id", "sentence")  # of a relation
-_MODEL = select(extracted_chunks.c.model).where(extracted_chunks.c.chunk_id == extracted_relations.c.chunk_id)
+_MOST_READ = 10_000  # relations of some keys, of which those are given that may be seen
 _EVERY_NAME = union_all(
     select(entities.c.key, entities.c.name, entities.c.chunk_id),
     select(extracted_names.c.key, extracted_names.c.name, extracted_names.c.chunk_id).where(
@@ -137,13 +137,13 @@ class SqlGraph:
         found: dict[Relation, None] = {}
         with self._documents.engine.connect() as connection:
             for table in (relations, extracted_relations) if _has_any(connection) else (relations,):
-                columns = [table.c[name] for name in _FIELDS]
-                by = [] if table is relations else [_MODEL.scalar_subquery()]
-                query = _visible(select(*columns, *by), table, scope)
-                query = query.order_by(table.c.chunk_id, table.c.place).limit(most)
                 for side in (table.c.subject_key, table.c.object_key):
-                    rows = connection.execute(query.where(side.in_(wanted))) if wanted else ()
-                    found |= {Relation(*row): None for row in rows}
+                    # By the keys first: beside many of them SQLite would begin with every document there is.
+                    named = select(table).where(side.in_(wanted)).order_by(table.c.chunk_id, table.c.place)
+                    said = named.limit(_MOST_READ).subquery()
+                    query = _visible(select(*(said.c[name] for name in _FIELDS), *_model(table, said)), said, scope)
+                    query = query.order_by(said.c.chunk_id, said.c.place).limit(most)
+                    found |= {Relation(*row): None for row in connection.execute(query)} if wanted else {}
         return list(found)
 
     def extracted(self, chunk_ids: Collection[int]) -> dict[int, Extraction]:
@@ -192,6 +192,14 @@ def _visible(query: Select[Any], table: Table | Subquery, scope: Scope) -> Selec
         .join(documents, documents.c.key == chunks.c.document_key)
         .where(documents.c.status == "ready", *document_conditions(scope))
     )
+
+
+def _model(table: Table, said: Subquery) -> list[Any]:
+    """The column of who found a relation, where that was a model."""
+    if table is relations:
+        return []
+    of_chunk = select(extracted_chunks.c.model).where(extracted_chunks.c.chunk_id == said.c.chunk_id)
+    return [of_chunk.scalar_subquery()]
 
 
 def _named(table: Table, scope: Scope) -> Select[Any]:
