@@ -1,4 +1,4 @@
-"""What a model finds for the graph: kept as far as the chunk says so itself, with the sentence that proves it."""
+"""What a model finds for the graph: stored beside what rules find, gone with its document, made by a job."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import run_refdesk
+from extraction_samples import entity, said
 from http_server import serving
 from library_samples import seen_by
 from memory_desk import KINDS, open_either
@@ -19,15 +20,14 @@ from real_model import RealModel, real_model
 from refdesk import Refdesk
 from refdesk.answer import Query
 from refdesk.ask.strategies import STRATEGIES
-from refdesk.entities import ALIAS, ALSO_CALLED, SHORT_FOR
 from refdesk.errors import LibraryError, UsageError
-from refdesk.ingest.graph import AT_ONCE, proved, usable
+from refdesk.ingest.graph import AT_ONCE, proved
 from refdesk.ingest.runs import Background, BackgroundPorts, new_job
 from refdesk.library import SearchPorts
 from refdesk.serve.worker import batch
 from refdesk.store.database import HEAD
-from refdesk.text import query_terms, sentences
-from refdesk.types import Chunk, Scope, Sentence
+from refdesk.text import query_terms
+from refdesk.types import Scope
 from wire_server import Recorded, WireServer
 
 __all__ = ["real_model"]
@@ -60,147 +60,6 @@ SAID = {
     },
     "ropes": {"entities": [], "relations": []},
 }
-
-
-def chunk(*parts: str, sequence: int = 1, **more: Any) -> Chunk:
-    text = " ".join(parts)
-    spans = [Sentence(start, end, 1) for start, end in sentences(text)]
-    assert len(spans) == len(parts)
-    return Chunk("d", sequence, "text", text, (), (1,), (), tuple(spans), 100, **more)
-
-
-def entity(name: str, *aliases: str, kind: str = "organisation") -> dict[str, Any]:
-    return {"name": name, "kind": kind, "aliases": list(aliases)}
-
-
-def said(*entities: dict[str, Any], relations: Any = ()) -> dict[str, Any]:
-    rows = [dict(zip(("subject", "predicate", "object"), relation, strict=True)) for relation in relations]
-    return {"entities": list(entities), "relations": rows}
-
-
-# what the chunk itself says
-
-
-@pytest.mark.parametrize(
-    ("text", "name", "kept"),
-    [
-        pytest.param("It met Ada Lund.", "Ada Lund", "Ada Lund", id="as_it_stands"),
-        pytest.param("It met Ada\nLund.", "Ada Lund", "Ada Lund", id="over_two_lines"),
-        pytest.param("Slow steaming is usual.", "slow steaming", "Slow steaming", id="as_the_chunk_writes_it"),
-        pytest.param("The “Lund” boat’s keel.", "boat's keel", "boat’s keel", id="another_apostrophe"),
-        pytest.param("東京都は首都です。", "東京都", "東京都", id="without_spaces"),
-        pytest.param("It met Ada Lund.", "Bo Krag", "", id="invented"),
-        pytest.param("It met Ada Lund.", "Ada Lund Holm", "", id="more_than_stands_there"),
-        pytest.param("The annex is open.", "Ann", "", id="a_part_of_a_word"),
-        pytest.param("They told us so.", "US", "", id="another_word_in_small_letters"),
-        pytest.param("In March 2020 it paid $3 million.", "March 2020", "", id="a_date"),
-        pytest.param("In March 2020 it paid $3 million.", "$3 million", "", id="an_amount"),
-        pytest.param("And they were there.", "they", "", id="a_pronoun"),
-    ],
-)
-def test_a_name_is_kept_as_the_chunk_writes_it_or_not_at_all(text: str, name: str, kept: str) -> None:
-    found, unproved = proved(chunk(text), said(entity(name)))
-    assert [named.name for named in found.names] == ([kept] if kept else [])
-    assert unproved == (0 if kept else 1)
-    assert all(named.sentences == (0,) for named in found.names)
-
-
-LUND = ("Ada Lund painted Tide Mill in Hestvik.", "Bo Krag bought it.", "It hangs in Odden.")
-
-
-@pytest.mark.parametrize(
-    ("relation", "proof"),
-    [
-        pytest.param(("Ada Lund", "painted", "Tide Mill"), 0, id="in_one_sentence"),
-        pytest.param(("ada lund", "was painting", "tide mill"), 0, id="another_form_of_its_words"),
-        pytest.param(("Ada Lund", "painted Tide Mill", "Tide Mill"), 0, id="repeats_its_end"),
-        pytest.param(("Ada Lund", "sold", "Tide Mill"), None, id="a_word_that_is_not_there"),
-        pytest.param(("Ada Lund", "did not paint", "Tide Mill"), None, id="denied_by_the_model"),
-        pytest.param(("Ada Lund", "hangs in", "Odden"), None, id="no_sentence_of_both"),
-        pytest.param(("Bo Krag", "hangs in", "Odden"), 2, id="the_sentence_before_names_the_other"),
-        pytest.param(("Tide Mill", "bought", "Bo Krag"), 1, id="the_other_way_round_too"),
-        pytest.param(("Ada Lund", "painted", "Karvo"), None, id="an_invented_end"),
-        pytest.param(("Ada Lund", "painted", "Ada Lund"), None, id="with_itself"),
-        pytest.param(("Ada Lund", "", "Tide Mill"), None, id="nothing_said"),
-        pytest.param(("Ada Lund", 7, "Tide Mill"), None, id="no_text"),
-        pytest.param((["Ada Lund"], "painted", "Tide Mill"), None, id="no_name"),
-    ],
-)
-def test_a_relation_is_kept_where_a_sentence_says_so(relation: Any, proof: int | None) -> None:
-    names = [entity(name) for name in ("Ada Lund", "Tide Mill", "Hestvik", "Bo Krag", "Odden")]
-    found, unproved = proved(chunk(*LUND), said(*names, relations=[relation]))
-    assert [one.sentence for one in found.relations] == ([] if proof is None else [proof])
-    assert unproved == (proof is None)
-    assert [found.first_sentence(one) for one in found.relations] == {None: [], 0: [0], 1: [0], 2: [1]}[proof]
-
-
-def test_a_sentence_that_names_a_third_does_not_speak_of_the_one_before() -> None:
-    text = chunk("Ada Lund lives in Hestvik.", "Bo Krag painted Tide Mill.", entities=("Bo Krag", "Tide Mill"))
-    found, _ = proved(
-        text, said(entity("Ada Lund"), entity("Tide Mill"), relations=[("Ada Lund", "painted", "Tide Mill")])
-    )
-    assert not found.relations, "the rules know of a third, though the model did not name him"
-
-
-def test_what_a_sentence_denies_is_not_kept() -> None:
-    both = (entity("Acme"), entity("Beta"))
-    denied = chunk("Acme has never bought Beta.")
-    assert not proved(denied, said(*both, relations=[("Acme", "bought", "Beta")]))[0].relations
-    assert proved(denied, said(*both, relations=[("Acme", "never bought", "Beta")]))[0].relations
-
-
-def test_aliases_are_merged_as_far_as_the_chunk_says() -> None:
-    text = chunk(
-        "Acme Corp, the Lessor, met the Bank of England, or BoE.", "The BoE lent money to the Lessor.", "Nothing else."
-    )
-    entities = (entity("Acme Corp", "Lessor", "ACI"), entity("Bank of England", "BoE"))
-    found, unproved = proved(text, said(*entities, relations=[("Bank of England", "lent money to", "Acme Corp")]))
-    assert unproved == 1, "nobody is called ACI there"
-    keys = {(named.name, named.key) for named in found.names if named.kind == ALIAS}
-    assert keys == {("Lessor", "acme corp"), ("BoE", "bank of england")}
-    assert [one[:3] for one in found.relations] == [
-        ("Acme Corp", ALSO_CALLED, "Lessor"),
-        ("BoE", SHORT_FOR, "Bank of England"),
-        ("Bank of England", "lent money to", "Acme Corp"),
-    ]
-    assert [one.sentence for one in found.relations] == [0, 0, 1], "the second names both by their aliases"
-    assert [found.first_sentence(one) for one in found.relations] == [0, 0, 1]
-
-
-def test_an_alias_of_two_is_nobodys() -> None:
-    text = chunk("Acme Corp and Beta Inc are the Parties.", "Gamma is theirs.")
-    entities = (entity("Acme Corp", "Parties", "Gamma"), entity("Beta Inc", "Parties"), entity("Gamma"))
-    found, unproved = proved(text, said(*entities))
-    assert [named.name for named in found.names] == ["Acme Corp", "Beta Inc", "Gamma"] and unproved == 3
-
-
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
-        pytest.param('{"chunks": [{"chunk": 1, "entities": [], "relations": []}]}', [1], id="one"),
-        pytest.param('```{"chunks": [{"chunk": 2, "entities": [], "relations": []}]}```', [2], id="fenced"),
-        pytest.param('{"chunks": [{"chunk": 9, "entities": [], "relations": []}]}', [], id="unknown"),
-        pytest.param('{"chunks": [{"chunk": [1], "entities": [], "relations": []}, 7]}', [], id="types"),
-        pytest.param('{"chunks": [{"chunk": 1, "entities": {}, "relations": []}]}', [], id="another_shape"),
-        pytest.param('{"chunks": [{"chunk": 1, "entities": []}]}', [], id="a_part_is_missing"),
-        pytest.param('{"entities": [], "relations": []}', [], id="of_which_chunk"),
-        pytest.param("The chunk names Ada Lund.", [], id="prose"),
-        pytest.param('{"chunks": [{"chunk": 1, "enti', [], id="cut_off"),
-    ],
-)
-def test_what_a_model_wrote_is_checked(reply: str, expected: list[int]) -> None:
-    assert list(usable(reply, [chunk("A."), chunk("B.", sequence=2)])) == expected
-
-
-def test_a_reply_of_one_chunk_needs_no_number() -> None:
-    for reply in ('{"entities": [], "relations": []}', '{"chunks": [{"chunk": 7, "entities": [], "relations": []}]}'):
-        assert list(usable(reply, [chunk("A.", sequence=3)])) == [3]
-
-
-@pytest.mark.parametrize("junk", [7, None, "x", [], {"name": 7}, {"name": "Ada Lund", "aliases": 7, "kind": []}])
-def test_junk_among_the_names_is_left_out(junk: Any) -> None:
-    found, _ = proved(chunk("Ada Lund met Bo Krag."), {"entities": [junk, entity("Bo Krag")], "relations": [junk]})
-    assert "Bo Krag" in [named.name for named in found.names] and not found.relations
 
 
 # the store
@@ -471,7 +330,7 @@ def test_a_tiny_model_is_asked_shortly_of_one_chunk(tmp_path: Path, server: Wire
     server.answer_by(lambda request: json.dumps(SAID[next(name for name in TEXTS if TEXTS[name] in request.question)]))
     with filled(tmp_path) as desk:
         assert desk.extract_graph().chunks_done == 3 and len(server.requests) == 3
-        assert "Example:" in server.requests[0].system
+        assert server.requests[0].system.startswith("List the names")
         assert {edge["name"] for edge in desk.graph("seal oil")["edges"]} == {
             "copper bottom paint",
             "northern boat house",

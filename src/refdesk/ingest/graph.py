@@ -2,10 +2,11 @@
 
     "Ada Lund was born in Hestvik."  →  Ada Lund (person), Hestvik (place); Ada Lund · born in · Hestvik
 
-A name or an alias is kept as the chunk writes it. A relation is kept where one sentence holds both names and the words
-of the predicate, or where a sentence that holds one name alone goes on about the other, which the sentence before it
-holds. That sentence is its proof: it is looked for in the chunk, and the model is not asked for it. What a sentence
-denies is not kept. A reply that is malformed is asked for once more, of one chunk at a time, then left out.
+A name or an alias is kept as the chunk writes it, and an alias only where it is a part of the name, or where a sentence
+says so: "Acme Corp (the Lessor)", "Bank of England, or BoE". A relation is kept where one sentence holds both names and
+the words of the predicate, or where a sentence that holds one name alone goes on about the other, which the sentence
+before it holds. That sentence is its proof: it is looked for in the chunk, and the model is not asked for it. What a
+sentence denies is not kept. A reply that is malformed is asked for once more, of one chunk at a time, then left out.
 """
 
 from __future__ import annotations
@@ -42,10 +43,16 @@ WRITTEN_TOKENS = 220  # of a chunk's names and relations, on average
 LEAST_ROOM = 1_200  # tokens of a reply: a list of names is long where a chunk is one
 MOST_NAMES = MOST_RELATIONS = 40  # of a chunk
 LONGEST_NAME, LONGEST_PREDICATE = 120, 80  # characters
+MOST_WORDS = 10  # of a name: what is longer is a sentence
 SHORTEST_IN_ANY_CASE = 4  # characters: "US" is not "us"
 MOST_PLACES = 50  # of a name in a chunk
 
 _SAME = str.maketrans("‘’‚‛′`´“”„‟″«»‐‑‒–—−", "'''''''" + 7 * '"' + 6 * "-")
+
+# What may stand between a name and another one that is the same: a bracket, or a word that says so, and small words.
+_NAMING = frozenset(("called", "known", "alias", "aka", "formerly", "hereinafter", "hereafter", "genannt", "dit"))
+_SMALL = ("the", "a", "an", "its", "der", "die", "das", "le", "la", "also", "as", "or", "in", "short", "is", "was")
+_LINKING = _NAMING | frozenset(_SMALL)
 
 
 def graph_cost(model: str, chunks: Sequence[Chunk]) -> SummaryCost:
@@ -168,7 +175,8 @@ class _Reading:
 
     def take_names(self, rows: Sequence[Any]) -> None:
         for row in rows[:MOST_NAMES]:
-            name = self._written(row.get("name")) if isinstance(row, dict) else None
+            called, in_brackets = _split(row.get("name")) if isinstance(row, dict) else ("", ())
+            name = self._written(called)
             if name is None:
                 self.unproved += 1
                 continue
@@ -177,7 +185,8 @@ class _Reading:
             self._keys[name.key] = name.key
             self._places.setdefault(name.key, set()).update(name.sentences)
             aliases = row.get("aliases")
-            for other in aliases[:MOST_NAMES] if isinstance(aliases, list) else []:
+            listed = aliases[:MOST_NAMES] if isinstance(aliases, list) else []
+            for other in dict.fromkeys([*in_brackets, *(one for one in listed if isinstance(one, str))]):
                 alias = self._written(other)
                 if alias is None:
                     self.unproved += 1
@@ -185,32 +194,42 @@ class _Reading:
                     self._aliases.append((alias, name, kind))
 
     def take_aliases(self) -> None:
-        """What stands for two of them, or is called an entity of its own, stands for none."""
+        """What could stand for two of them, or is called an entity of its own, stands for none."""
         stands_for: dict[str, set[str]] = {}
         for alias, name, _ in self._aliases:
             stands_for.setdefault(alias.key, set()).add(name.key)
         entities = set(self._keys)
         for alias, name, kind in self._aliases:
-            if alias.key in entities or len(stands_for[alias.key]) > 1:
+            within = {key for key in entities if f" {alias.key} " in f" {key} "}
+            proof = self._same(name, alias)
+            is_another = alias.key in entities or len(stands_for[alias.key] | within) > 1
+            if is_another or (proof is None and not within):
                 self.unproved += 1
                 continue
             self.names[alias.name, True] = Named(alias.name, ALIAS, name.key, alias.sentences)
             self._keys[alias.key] = name.key
             self._places[name.key].update(alias.sentences)
-            shared = [place for place in alias.sentences if place in name.sentences]
-            if not shared:
+            if proof is None:  # a part of the name
                 continue
             self.names[alias.name, False] = Named(alias.name, kind, alias.key, alias.sentences)
             is_short = initials(alias.name, name.name)
             ends = (alias.name, SHORT_FOR, name.name) if is_short else (name.name, ALSO_CALLED, alias.name)
-            relation = Relation(*ends, self._chunk.id, shared[0])
+            relation = Relation(*ends, self._chunk.id, proof)
             if relation not in self.relations:
                 self.relations.append(relation)
+
+    def _same(self, name: _Written, alias: _Written) -> int | None:
+        """The sentence that says that both are one."""
+        is_acronym = initials(alias.name, name.name)
+        for place in name.sentences:
+            if place in alias.sentences and (is_acronym or _named_so(self._sentences[place], name.name, alias.name)):
+                return place
+        return None
 
     def _written(self, name: object) -> _Written | None:
         """The name as the chunk writes it first; None where it does not stand there, or is no name."""
         plain = " ".join(name.split()).translate(_SAME) if isinstance(name, str) else ""
-        if not 0 < len(plain) <= LONGEST_NAME:
+        if not 0 < len(plain) <= LONGEST_NAME or len(plain.split()) > MOST_WORDS:
             return None
         pattern = _whole(plain)
         found = list(re.finditer(pattern, self._text))
@@ -278,6 +297,26 @@ class _Reading:
         by_model = {key for key, places in self._places.items() if place in places}
         by_rule = {self._keys.get(key, key) for key in self._by_rule[place]}
         return len(by_model | by_rule) == 1
+
+
+def _split(name: object) -> tuple[object, Sequence[str]]:
+    """ "Nordic Film School (NFS)" is two names."""
+    if isinstance(name, str) and name.endswith(")"):
+        before, _, inside = name[:-1].rpartition("(")
+        if before.strip() and inside.strip():
+            return before, (inside,)
+    return name, ()
+
+
+def _named_so(sentence: str, name: str, alias: str) -> bool:
+    """Whether a sentence names both as one: in brackets behind, or by a word that says so."""
+    text = " ".join(sentence.split())
+    first, second = text.find(name), text.find(alias)
+    if first < 0 or second < 0:
+        return False
+    between = text[first + len(name) : second] if first < second else text[second + len(alias) : first]
+    said = set(words(between))
+    return said <= _LINKING and (between.lstrip()[:1] in ("(", "[") or bool(said & _NAMING))
 
 
 def _whole(name: str) -> str:
