@@ -24,6 +24,7 @@ HELPERS = {
     "tables",
     "document_names",
     "entities",
+    "negation",
     "settings",
     "config",
     "prompts",

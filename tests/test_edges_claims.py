@@ -29,7 +29,6 @@ from refdesk.ask.support import (
     stricter,
     support,
     weights,
-    words,
 )
 from refdesk.ask.writing import (
     MOST_CLAIMS,
@@ -41,6 +40,7 @@ from refdesk.ask.writing import (
     verify_request,
     with_fragment,
 )
+from refdesk.negation import words
 from refdesk.text import terms
 from refdesk.trace import Trace
 from refdesk.types import Box, Span

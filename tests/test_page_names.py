@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import page_samples
 from browser import tab
-from http_server import Server
+from http_server import Server, serving
+from refdesk import Refdesk
+from refdesk.ingest.graph import proved
 
 server, page = page_samples.server, page_samples.page
 
@@ -28,6 +31,26 @@ def test_an_edge_opens_its_proof_and_a_name_leads_on(page: Page, server: Server)
     rows.first.get_by_role("link").click()
     expect(page.get_by_role("heading", name=edges[0]["name"], exact=True)).to_be_visible()
     assert page.url.endswith(f"#/graph/{edges[0]['key'].replace(' ', '%20')}")
+
+
+def test_what_a_model_found_says_so(browser: Browser, tmp_path: Path) -> None:
+    text = "The hull is painted with seal oil. It is pressed at the boat house."
+    names = [{"name": name, "kind": "term", "aliases": []} for name in ("seal oil", "boat house", "hull")]
+    relations = [{"subject": "hull", "predicate": "painted with", "object": "seal oil"}]
+    relations += [{"subject": "seal oil", "predicate": "pressed at", "object": "boat house"}]
+    with Refdesk(tmp_path) as desk:
+        document = desk.add_text("oil", text).document
+        assert document is not None
+        found = [(chunk, proved(chunk, {"entities": names, "relations": relations})[0]) for chunk in desk.chunks("oil")]
+        assert desk.background_ports.graph.put_extracted(document, "openai:writer-8b", found)
+        with serving(desk) as server, tab(browser, server.url) as page:
+            page.goto(f"{server.url}/#/graph/seal%20oil")
+            rows = page.get_by_role("list", name="Related names").get_by_role("listitem")
+            expect(rows.filter(has_text="pressed at ·").get_by_role("button")).to_contain_text(text)
+            row = rows.filter(has_text="painted with ·")
+            expect(row).to_contain_text("painted with · found by openai:writer-8b")
+            row.get_by_role("button").click()
+            expect(page.locator("#viewer")).to_contain_text("painted with seal oil")
 
 
 def test_a_name_that_nobody_has_is_said_to_be_missing(browser: Browser, server: Server) -> None:

@@ -52,7 +52,8 @@ async def _nothing() -> None:
 def ports(desk: Any) -> BackgroundPorts:
     parts = desk.parts
     store = parts.reader._summaries._store
-    return BackgroundPorts(parts.documents, parts.chunks, store, desk.jobs, parts.embedder, NoModels, _nothing)
+    stores = (parts.documents, parts.chunks, store, parts.reader._graph)
+    return BackgroundPorts(*stores, desk.jobs, parts.embedder, NoModels, _nothing)
 
 
 def build(desk: Any, *, collection: str = "", check: Callable[[], None] = lambda: None) -> Job:

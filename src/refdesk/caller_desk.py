@@ -16,7 +16,7 @@ from refdesk.answer import Answer, Citation, Context, Event, Image, Question
 from refdesk.arguments import History, Names
 from refdesk.ask.flow import collected, run_sync
 from refdesk.ask.staged import StagedQuestion
-from refdesk.entities import SHORT_FOR, Neighbour, beside, entity_key
+from refdesk.entities import ALIAS, SHORT_FOR, Neighbour, beside, entity_key
 from refdesk.errors import NotFound, UsageError
 from refdesk.records import (
     MOST_CELLS,
@@ -328,7 +328,7 @@ class CallerDesk(AdminDesk):
 
     def graph(self, entity: str = "", *, collection: Names = None, most: int = MOST_EDGES) -> dict[str, Any]:
         """What the documents name beside an entity, each with the sentence that proves it; without one, what is named
-        most.
+        most. What a model says of two names carries its name (`by`), and which of them it is said of (`subject`).
 
         >>> desk.graph("Ada Lund")["edges"][0]["citation"].quote
         """
@@ -342,6 +342,7 @@ class CallerDesk(AdminDesk):
         stated = reader.relations([key], scope, most)
         forms = [relation for relation in stated if relation.predicate == SHORT_FOR]
         keys = {key, *(entity_key(form.subject) for form in forms), *(entity_key(form.object) for form in forms)}
+        stated = reader.relations(keys, scope, most) if len(keys) > 1 else stated
         mentions = reader.mentions(keys, scope, READ_FOR_GRAPH)
         ids = [
             *dict.fromkeys([*(relation.chunk_id for relation in stated), *(mention.chunk_id for mention in mentions)])
@@ -349,12 +350,18 @@ class CallerDesk(AdminDesk):
         read = reader.chunks(ids)
         if not read:
             raise NotFound(f"no document mentions '{entity}'", hint="search for it instead")
-        edges = beside(keys, [chunk for chunk, _ in read.values()], stated, most)
-        names = [*dict.fromkeys(mention.name for mention in mentions)] or [entity]
+        extracted = reader.extracted(list(read))
+        edges = beside(keys, [chunk for chunk, _ in read.values()], stated, most, extracted)
+        called = [named for one in extracted.values() for named in one.names if named.key in keys]
+        spelled = [mention.name for mention in mentions] + [named.name for named in called]
+        names = list(dict.fromkeys(spelled)) or [entity]
+        kinds = [named.kind for named in called if named.kind != ALIAS]
+        kind = max(kinds, key=kinds.count, default="")
         return {
-            "entity": {"key": key, "name": names[0], "names": names, "chunks": len(read)},
+            "entity": {"key": key, "name": names[0], "names": names, "kind": kind, "chunks": len(read)},
             "edges": [
                 {"key": edge.key, "name": edge.name, "says": edge.says, "count": edge.count}
+                | {"subject": edge.subject, "by": edge.by}
                 | {"citation": self._proof(number, edge, read[edge.chunk.id][1])}
                 for number, edge in enumerate(edges, 1)
             ],
@@ -362,9 +369,10 @@ class CallerDesk(AdminDesk):
         }
 
     def _proof(self, marker: int, edge: Neighbour, document: Document) -> Citation:
-        chunk, part = edge.chunk, edge.chunk.sentences[edge.sentence]
-        boxes = part.boxes or self.locate(chunk, part.start, part.end)
-        origin = next(iter(chunk.origins(part.start, part.end, part.page)), (0, 0))
+        chunk, parts = edge.chunk, edge.chunk.sentences[edge.first : edge.sentence + 1]
+        start, end, page = parts[0].start, parts[-1].end, parts[0].page
+        boxes = tuple(box for part in parts for box in part.boxes or self.locate(chunk, part.start, part.end))
+        origin = next(iter(chunk.origins(start, end, page)), (0, 0))
         return Citation(
             marker=marker,
             document_id=document.id,
@@ -372,10 +380,10 @@ class CallerDesk(AdminDesk):
             chunk_id=chunk.id,
             chunk_sequence=chunk.sequence,
             heading_path=chunk.heading_path,
-            page=part.page,
+            page=page,
             boxes=boxes,
             located=bool(boxes),
-            quote=chunk.text[part.start : part.end],
+            quote=chunk.text[start:end],
             relevance_score=1.0,
             similarity_score=0.0,
             origin=origin,

@@ -131,7 +131,8 @@ class Refdesk(LibraryDesk):
         reader = LibraryReader(searched, searched, tables, seen, embedder, self.reindex, *kept)
         models = ModelDirectory(config, checked_llm(llm) if llm is not None else None, reranker)
         self.background_ports = BackgroundPorts(
-            documents, documents, summaries, self.jobs, embedder, lambda: models.of(current()), models.aclose
+            *(documents, documents, summaries, SqlGraph(documents), self.jobs, embedder),
+            *(lambda: models.of(current()), models.aclose),
         )
         self.open_airtable = Airtable.from_environment
         place = config.database_url or str(self.folder)

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Turn
 from refdesk.document_names import name_words
-from refdesk.entities import Mention, Relation
+from refdesk.entities import Extraction, GraphStore, Mention, Relation
 from refdesk.errors import IndexDamaged
 from refdesk.ports import Embedder, Index, Models, NoModels, Scored, TokenVectors
 from refdesk.records import LARGEST, MOST_CELLS, Column, LibraryState, PageText, StoredTable
 from refdesk.settings import Settings
-from refdesk.store_ports import ChunkStore, DocumentStore, GraphStore, TableStore, other_embedder
+from refdesk.store_ports import ChunkStore, DocumentStore, TableStore, other_embedder
 from refdesk.summaries import ChunkSummary, NoSummaries, Summaries, SummaryStore, TreeNode, own_sentences
 from refdesk.text import edit_distances, query_terms, repeated_terms, terms, words
 from refdesk.trace import Trace
@@ -311,6 +311,10 @@ class LibraryReader:
 
     def relations(self, keys: Collection[str], scope: Scope, most: int) -> list[Relation]:
         return self._graph.relations(keys, scope, most)
+
+    def extracted(self, chunk_ids: Collection[int]) -> dict[int, Extraction]:
+        """What a model found in these chunks."""
+        return self._graph.extracted(chunk_ids)
 
     # in short
 

@@ -1,4 +1,4 @@
-"""Imports, summaries and the tree."""
+"""Imports, summaries, the tree, and the graph by a model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from refdesk.ingest.imported import (
     checked_chunk,
     read_lines,
 )
-from refdesk.ingest.runs import Background, BackgroundPorts, Run, at_work, cost_of, new_job, tree_cost_of
+from refdesk.ingest.runs import Background, BackgroundPorts, Run, at_work, cost_of, graph_cost_of, new_job, tree_cost_of
 from refdesk.ingest.summarise import SummaryCost
 from refdesk.store_ports import Files, Jobs
 from refdesk.types import BACKGROUND, UNFINISHED, Added, Job, JobKind, Scope
@@ -91,7 +91,7 @@ class LibraryDesk(CallerDesk):
         self.parts.compact()
         return results
 
-    # in the background: summaries by a model, and the tree above the chunks
+    # in the background: summaries by a model, the tree above the chunks, and the graph by a model
 
     def summary_cost(self, collection: str = "") -> SummaryCost:
         """How many chunks have no summary by a model yet, and what one for each would take and cost."""
@@ -103,8 +103,13 @@ class LibraryDesk(CallerDesk):
         place = checked_collection(collection) if collection else ""
         return tree_cost_of(self.background_ports, self.scope(place or None))
 
+    def graph_cost(self, collection: str = "") -> SummaryCost:
+        """How many chunks no model has read for the graph yet, and what that would take and cost."""
+        place = checked_collection(collection) if collection else ""
+        return graph_cost_of(self.background_ports, self.scope(place or None))
+
     def submit_background(self, kind: JobKind, collection: str = "") -> Job:
-        """A job that a server takes up, or `work_in_background`: `summaries`, `tree` or `tree_summaries`."""
+        """A job that a server takes up, or `work_in_background`: `summaries`, `tree`, `tree_summaries` or `graph`."""
         place = checked_collection(collection) if collection else ""
         running = list(self.jobs.all(BACKGROUND).values())
         return self.jobs.submit([new_job(kind, place, self.caller.id, running)])[0]
@@ -145,6 +150,10 @@ class LibraryDesk(CallerDesk):
     def summarise_tree(self, collection: str = "", *, on_progress: Callable[[Job], None] = lambda job: None) -> Job:
         """The tree, its sections and documents summed up by the summariser; see `tree_summary_cost` first."""
         return self._at_once("tree_summaries", collection, on_progress)
+
+    def extract_graph(self, collection: str = "", *, on_progress: Callable[[Job], None] = lambda job: None) -> Job:
+        """Lets the summariser find names and relations in every chunk that it has not read yet; see `graph_cost`."""
+        return self._at_once("graph", collection, on_progress)
 
     def _at_once(self, kind: JobKind, collection: str, on_progress: Callable[[Job], None]) -> Job:
         self.jobs.alive()  # what a killed process had taken is free from now on, and taken over here

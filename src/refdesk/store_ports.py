@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import Spent
-from refdesk.entities import Mention, Relation
 from refdesk.errors import UsageError
 from refdesk.ports import Conversations, Embedded, Index
 from refdesk.records import (
@@ -175,22 +174,6 @@ class TableStore(Protocol):
 
         Where their cells stand in the text is read when it is asked for: it is most of what is kept of a number.
         """
-
-
-class GraphStore(Protocol):
-    """Reads which visible chunks in scope name an entity, by its key (`refdesk.entities`)."""
-
-    def mentions(self, keys: Collection[str], scope: Scope, most: int) -> list[Mention]:
-        """The chunks that name these, `most` for each key."""
-
-    def known(self, keys: Collection[str], scope: Scope) -> set[str]:
-        """Those of these keys that a chunk in scope names."""
-
-    def beginning(self, key: str, scope: Scope, most: int) -> list[tuple[str, str, int]]:
-        """The keys that begin so, each with a name and how many chunks have it, the most frequent first."""
-
-    def relations(self, keys: Collection[str], scope: Scope, most: int) -> list[Relation]:
-        """What is said of these and another name."""
 
 
 @dataclass(frozen=True, slots=True)

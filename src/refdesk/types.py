@@ -350,9 +350,9 @@ class Progress:
     files: tuple[FileProgress, ...] = ()  # those under way
 
 
-JobKind = Literal["run", "file", "upload", "url", "summaries", "tree", "tree_summaries"]
+JobKind = Literal["run", "file", "upload", "url", "summaries", "tree", "tree_summaries", "graph"]
 # No files: what is made of documents that are there.
-BACKGROUND: tuple[JobKind, ...] = ("summaries", "tree", "tree_summaries")
+BACKGROUND: tuple[JobKind, ...] = ("summaries", "tree", "tree_summaries", "graph")
 QUEUED: tuple[JobKind, ...] = ("upload", "url")  # wait for the worker of a server; files are added by who names them
 
 

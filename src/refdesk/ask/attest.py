@@ -30,11 +30,11 @@ from refdesk.ask.support import (
     SourceSentence,
     cosines,
     evidence,
-    is_negated,
     judge_claim,
     read_claim,
     support,
 )
+from refdesk.negation import is_negated
 from refdesk.ports import LEARNED_LANGUAGES
 from refdesk.text import fold, terms
 from refdesk.types import Chunk, Range

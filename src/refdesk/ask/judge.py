@@ -92,8 +92,7 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     table = _table(query, hits, retrieved)
     if not len(table.cosine) or not len(table.weights):
         return Relevance(0.0, {}, typed(query, question_words(query.fullest).words))
-    found = features(query, hits, table, retrieved.idf)
-    chance = told = probability(found)
+    chance = told = probability(found := features(query, hits, table, retrieved.idf))
     if retrieved.readings:
         found["answered"] = max(reading.answered for reading in retrieved.readings.values())
         found["relevant"] = max(reading.relevant for reading in retrieved.readings.values())
@@ -483,12 +482,13 @@ def say(answer: Answer, content: str) -> Answer:
 def doubted(relevance: Relevance, retrieved: Retrieved, settings: Settings) -> Doubt:
     """Is the answer missing, or only near? A model may still find what words do not show, so it is asked when in doubt.
 
-    Below a fifth of `answer.floor` nothing is written; up to the floor, the nearest sentences are quoted as just that,
-    unless a model has written.
+    Below a fifth of `answer.floor` nothing is written, unless a row is nearest, of which a cell may tell; up to the
+    floor, the nearest sentences are quoted as just that, unless a model has written.
     """
-    if retrieved.key_sentences:
-        return ""  # of the document that is named
-    if not retrieved.hits or relevance.probability < settings.answer_floor / 5:
+    if retrieved.key_sentences:  # of the document that is named
+        return ""
+    least = 0.0 if relevance.features.get("row") else settings.answer_floor / 5
+    if not retrieved.hits or relevance.probability < least:
         return "missing"
     # What is said of other things is no answer, however near: the code of one star for that of another.
     return "near" if relevance.probability < settings.answer_floor or relevance.missing_names else ""

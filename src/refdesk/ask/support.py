@@ -20,18 +20,14 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Claim, Verdict
 from refdesk.ask.figures import Quantity, agrees, compact, figures
+from refdesk.negation import is_negated, is_negation, without_idioms, words
 from refdesk.text import STOP_WORDS, fold, terms, word_set
 
 # --- does a sentence say the opposite of another? ------------------------------------------------------------------
 # Which words of a sentence carry its meaning? Words, the stems of content words, names.
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[,.;:!?]")
 _LETTERS = re.compile(r"\w+")
 _NAME = re.compile(r"(?<![\w’'])[A-Z][\w’'&.-]*\w")
-
-
-def words(text: str) -> list[str]:
-    return [word.lower().replace("’", "'") for word in _WORD.findall(text)]
 
 
 def content_stems(text: str, language: str = "en") -> tuple[str, ...]:
@@ -56,18 +52,6 @@ def names(text: str, stated: Sequence[Quantity] = ()) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-_NEGATORS = frozenset(
-    (
-        *("not", "no", "never", "none", "neither", "nor", "without", "cannot", "nobody", "nothing", "nowhere"),
-        *("fail", "fails", "failed", "unable", "lack", "lacks", "lacked", "lacking", "absence", "nicht", "kein"),
-    )
-)  # fmt: skip
-# They deny nothing, or deny a bound that is checked with its figure.
-_IDIOMS = re.compile(
-    r"\bnot (?:only|limited to|just|merely|necessarily)\b|\bwithout limitation\b|\bno (?:later|more|less|fewer) than\b"
-    r"|\bnot (?:more|less|later) than\b|\bno doubt\b|\bwhether or not\b|\bif not\b",
-    re.IGNORECASE,
-)
 _ENDS = frozenset(
     (".", ";", ":", "!", "?", "but", "however", "although", "though", "while", "whereas", "because", "aber")
 )
@@ -83,10 +67,6 @@ _OPPOSED: Mapping[str, tuple[str, str]] = {
 }
 
 
-def is_negation(word: str) -> bool:
-    return word in _NEGATORS or word.endswith("n't")
-
-
 def denied(text: str, language: str = "en") -> frozenset[str]:
     """The stems that a negation reaches.
 
@@ -95,7 +75,7 @@ def denied(text: str, language: str = "en") -> frozenset[str]:
     """
     reached: list[str] = []
     left = 0
-    for word in words(_IDIOMS.sub(" ", text)):
+    for word in words(without_idioms(text)):
         if is_negation(word):
             left = REACH
         elif word in _ENDS:
@@ -104,10 +84,6 @@ def denied(text: str, language: str = "en") -> frozenset[str]:
             reached.append(word)
             left -= 1
     return frozenset(terms(" ".join(reached), language))
-
-
-def is_negated(text: str) -> bool:
-    return any(is_negation(word) for word in words(_IDIOMS.sub(" ", text)))
 
 
 NEAR = 4  # words on each side in which both must share one, to speak of the same thing

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from refdesk.ask.figures import Quantity, figures
 from refdesk.ask.plan_choice import FoundTable, TablePlan, place_of, table_of
 from refdesk.ask.sentences import question_words
-from refdesk.ask.support import is_negated
 from refdesk.ask.table_question import WHOLE_STEMS, document_words
 from refdesk.ask.table_view import MOST_TOLD, AskedWords, CellPlan, Places, Selection, View, head_text
 from refdesk.ask.wording import YEAR_NUMBER, is_plural
+from refdesk.negation import is_negated
 from refdesk.records import StoredTable
 from refdesk.tables import plain_name, shown_value, without_marks
 from refdesk.text import terms, words

@@ -24,8 +24,9 @@ from refdesk.ask.extract import extract
 from refdesk.ask.figures import agrees
 from refdesk.ask.generate import generate, refuses
 from refdesk.ask.markers import numbered_by_passage
-from refdesk.ask.support import ClaimWords, is_negated, read_claim
+from refdesk.ask.support import ClaimWords, read_claim
 from refdesk.errors import ProviderError
+from refdesk.negation import is_negated
 from refdesk.ports import Piece
 from refdesk.trace import in_thread
 

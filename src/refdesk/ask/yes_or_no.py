@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from refdesk.ask.support import is_negated
 from refdesk.ask.wording import MEANT, asks_yes_or_no, read
+from refdesk.negation import is_negated
 from refdesk.text import terms, words
 
 YES, NO = "Yes.", "No."

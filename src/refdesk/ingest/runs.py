@@ -6,13 +6,15 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from refdesk.entities import GraphStore
 from refdesk.errors import DiskFull, LibraryError, ModelError, RefdeskError, UsageError
+from refdesk.ingest.graph import Extractor, graph_cost
 from refdesk.ingest.summarise import (
     Summariser,
     SummaryCost,
@@ -131,9 +133,9 @@ def finished_job(job: Job, added: Added) -> Job:
     return replace(ended, status="ready", outcome=added.outcome, **counts)
 
 
-# --- jobs over existing documents: summaries by a model, and the tree -------------------------------------------------
+# --- jobs over existing documents: summaries by a model, the tree, and the graph --------------------------------------
 
-# Background jobs over existing documents: summaries by a model, and the tree.
+# Background jobs over existing documents: summaries by a model, the tree, and what a model finds for the graph.
 #
 #     submit → pending → taken by a run → processing → ready, failed with the reason, or cancelled
 #
@@ -143,8 +145,16 @@ def finished_job(job: Job, added: Added) -> Job:
 TELL_S = 0.25  # how often progress is written down, and a cancellation looked for
 Tell = Callable[[Job], None]
 
-NAMES: dict[JobKind, str] = {"summaries": "Summaries", "tree": "Tree", "tree_summaries": "Summaries of the tree"}
-NO_MODEL = ("no model is set to write summaries", "set one: REFDESK_LLM_SUMMARISER")
+NAMES: dict[JobKind, str] = {
+    "summaries": "Summaries",
+    "tree": "Tree",
+    "tree_summaries": "Summaries of the tree",
+    "graph": "Names and relations",
+}
+NO_MODEL, NAME_ONE = "no model is set to {}", "set one: REFDESK_LLM_SUMMARISER"
+# A program of the schema before takes a kind of job that it does not know for a file, once the job is due.
+NEVER_DUE: frozenset[JobKind] = frozenset({"graph"})
+NEVER = 32_503_680_000.0  # the year 3000
 
 
 class Cancelled(Exception):
@@ -158,17 +168,22 @@ class BackgroundPorts:
     documents: DocumentStore
     chunks: ChunkStore
     summaries: SummaryStore
+    graph: GraphStore
     jobs: Jobs
     embedder: Embedder
     models: Callable[[], Models]
     close: Callable[[], Any]  # what the event loop of a job has kept open
 
 
-def _summariser(ports: BackgroundPorts) -> LLM:
+def _summariser(ports: BackgroundPorts, to: str = "write summaries") -> LLM:
     model = ports.models().role("summariser")
     if model is None:
-        raise UsageError(NO_MODEL[0], hint=NO_MODEL[1])
+        raise UsageError(NO_MODEL.format(to), hint=NAME_ONE)
     return model
+
+
+def _extractor(ports: BackgroundPorts) -> LLM:
+    return _summariser(ports, "find names and relations")
 
 
 def cost_of(ports: BackgroundPorts, scope: Scope) -> SummaryCost:
@@ -197,6 +212,22 @@ def tree_cost_of(ports: BackgroundPorts, scope: Scope) -> SummaryCost:
         if left := [node for node in have if not node.model]:
             nodes, chunks = [*nodes, *left], [*chunks, *own_chunks]
     return tree_cost(model.name, nodes, chunks)
+
+
+def graph_cost_of(ports: BackgroundPorts, scope: Scope) -> SummaryCost:
+    """How many chunks no model has read for the graph yet, and what that would cost."""
+    model = _extractor(ports)
+    return graph_cost(model.name, [chunk for _, chunks in _unread(ports, scope) for chunk in chunks])
+
+
+def _unread(ports: BackgroundPorts, scope: Scope) -> list[tuple[Document, list[Chunk]]]:
+    found = []
+    for document in ports.documents.documents(scope, "ready"):
+        chunks = ports.chunks.chunks_of(document.id)
+        have = ports.graph.extracted([chunk.id for chunk in chunks])
+        if left := [chunk for chunk in chunks if chunk.id not in have]:
+            found.append((document, left))
+    return found
 
 
 def _nodes(ports: BackgroundPorts, document: Document) -> list[TreeNode]:
@@ -239,10 +270,7 @@ class Background:
             return None
         (job,) = taken
         try:
-            done = self._tree(job) if job.kind != "summaries" else asyncio.run(self._summaries(job))
-            if job.kind == "tree_summaries":
-                done = asyncio.run(self._tree_summaries(done))
-            return self._end(replace(done, status="ready", outcome="added"))
+            return self._end(replace(self._done(job), status="ready", outcome="added"))
         except Cancelled:
             self._ports.jobs.remove([job.id])
             return replace(job, status="cancelled")
@@ -251,6 +279,14 @@ class Background:
         except BaseException:
             self._ports.jobs.change([replace(job, worker="")], self._worker)  # the next run goes on with it
             raise
+
+    def _done(self, job: Job) -> Job:
+        if job.kind == "summaries":
+            return asyncio.run(self._summaries(job))
+        if job.kind == "graph":
+            return asyncio.run(self._graph(job))
+        done = self._tree(job)
+        return asyncio.run(self._tree_summaries(done)) if job.kind == "tree_summaries" else done
 
     def _end(self, job: Job) -> Job:
         ended = replace(job, worker="", seconds_left=None)
@@ -307,20 +343,43 @@ class Background:
     # summaries by a model
 
     async def _summaries(self, job: Job) -> Job:
-        ports, model = self._ports, _summariser(self._ports)
-        left = _unwritten(ports, _scope(job))
+        ports = self._ports
+        summariser = Summariser(_summariser(ports), ports.embedder)
+
+        async def write(document: Document, batch: Sequence[Chunk]) -> None:
+            if written := await summariser.write(document, batch):
+                ports.summaries.put_written(document, ports.embedder.name, written)
+
+        return await self._by_batches(job, _unwritten(ports, _scope(job)), summariser, write)
+
+    async def _graph(self, job: Job) -> Job:
+        """Has a model name what chunks speak of, and what they say of two names."""
+        ports, model = self._ports, _extractor(self._ports)
+        extractor = Extractor(model)
+
+        async def write(document: Document, batch: Sequence[Chunk]) -> None:
+            if found := await extractor.write(document, batch):
+                ports.graph.put_extracted(document, model.name, found)
+
+        return await self._by_batches(job, _unread(ports, _scope(job)), extractor, write)
+
+    async def _by_batches(
+        self,
+        job: Job,
+        left: Sequence[tuple[Document, Sequence[Chunk]]],
+        model: Summariser | Extractor,
+        write: Callable[[Document, Sequence[Chunk]], Awaitable[None]],
+    ) -> Job:
+        """Has a model read the chunks that are left, and writes down each batch when it is done."""
         job = self._progress(_begun(job, sum(len(chunks) for _, chunks in left)), is_last=True)
-        summariser = Summariser(model, ports.embedder)
         try:
             for document, chunks in left:
-                for batch in summariser.batches(chunks):
-                    written = await summariser.write(document, batch)
-                    if written:
-                        ports.summaries.put_written(document, ports.embedder.name, written)
+                for batch in model.batches(chunks):
+                    await write(document, batch)
                     job = self._progress(replace(job, chunks_done=job.chunks_done + len(batch)))
         finally:
-            await ports.close()
-        return replace(job, reason=summariser.note)
+            await self._ports.close()
+        return replace(job, reason=model.note)
 
     async def _tree_summaries(self, job: Job) -> Job:
         """Has a model sum up what the tree quotes, document by document, then groups the documents anew."""
@@ -354,4 +413,5 @@ def new_job(kind: JobKind, collection: str, owner: str, running: Sequence[Job]) 
     for job in running:
         if job.kind == kind and job.collection == collection and job.status in UNFINISHED:
             raise UsageError(f"{NAMES[kind].lower()} are being made already", hint="wait until they are ready")
-    return Job("", NAMES[kind], collection, owner=owner, kind=kind, source=f"background:{kind}")
+    due = NEVER if kind in NEVER_DUE else 0.0
+    return Job("", NAMES[kind], collection, owner=owner, kind=kind, source=f"background:{kind}", lease_until=due)

@@ -72,11 +72,11 @@ def summary_cost(model: str, chunks: Sequence[Chunk]) -> SummaryCost:
     return SummaryCost(model, len(chunks), read, write, estimate(model, read, write) if chunks else 0.0)
 
 
-class _SummaryModel:
-    """One job's model, asked for summaries; counts what it could not do."""
+class JobModel:
+    """The model of one job over chunks; counts what it could not do."""
 
-    def __init__(self, model: LLM, embedder: Embedder) -> None:
-        self._model, self._embedder = model, embedder
+    def __init__(self, model: LLM) -> None:
+        self._model = model
         self._left_out = self._failures = 0
 
     async def _reply(self, system: str, head: str, text: str, schema: Mapping[str, Any], tokens: int) -> str:
@@ -95,8 +95,12 @@ class _SummaryModel:
         return reply
 
 
-class Summariser(_SummaryModel):
+class Summariser(JobModel):
     """Summaries of chunks."""
+
+    def __init__(self, model: LLM, embedder: Embedder) -> None:
+        super().__init__(model)
+        self._embedder = embedder
 
     @property
     def note(self) -> str:
@@ -187,8 +191,12 @@ def tree_cost(model: str, nodes: Sequence[TreeNode], chunks: Sequence[Chunk]) ->
     return SummaryCost(model, len(nodes), read, write, price, what="section or document")
 
 
-class TreeSummariser(_SummaryModel):
+class TreeSummariser(JobModel):
     """Summaries of sections and documents."""
+
+    def __init__(self, model: LLM, embedder: Embedder) -> None:
+        super().__init__(model)
+        self._embedder = embedder
 
     @property
     def note(self) -> str:

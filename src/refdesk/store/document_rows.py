@@ -22,6 +22,9 @@ from refdesk.store.schema import (
     documents,
     dropped,
     entities,
+    extracted_chunks,
+    extracted_names,
+    extracted_relations,
     images,
     pages,
     relations,
@@ -377,7 +380,8 @@ def move_rows(connection: Connection, row: Any, collection: str, start: int) -> 
     values: dict[str, Any] = {"collection": collection, "added_to": "" if added_to == collection else added_to}
     if row.last_chunk >= row.first_chunk:
         shift = start - row.first_chunk
-        for table in (chunks, vectors, entities, relations, images):
+        extracted = (extracted_chunks, extracted_names, extracted_relations)
+        for table in (chunks, vectors, entities, relations, images, *extracted):
             number = chunks.c.id if table is chunks else table.c.chunk_id
             others = [column for column in table.c if column is not number]
             copied = select(number + literal(shift), *others).where(number.between(row.first_chunk, row.last_chunk))

@@ -168,6 +168,46 @@ relations = Table(
     sqlite_with_rowid=False,
 )
 
+# Chunks that a model has read for the graph, and what it found in them. Beside what rules find, not among it: a program
+# that does not know of models would take one for the other when it moves a document.
+extracted_chunks = Table(
+    "extracted_chunks",
+    metadata,
+    Column("chunk_id", _Key, ForeignKey("chunks.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("model", Text, nullable=False),
+)
+
+extracted_names = Table(
+    "extracted_names",
+    metadata,
+    Column("chunk_id", _Key, ForeignKey("extracted_chunks.chunk_id", ondelete="CASCADE"), nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("kind", String(40), nullable=False),  # alias: the key is that of the name that it stands for
+    Column("key", Text, nullable=False),
+    Column("sentences", Text, nullable=False),  # JSON: the places of those of the chunk that hold it
+    PrimaryKeyConstraint("chunk_id", "place"),
+    Index("extracted_names_by_key", "key"),
+    sqlite_with_rowid=False,
+)
+
+extracted_relations = Table(
+    "extracted_relations",
+    metadata,
+    Column("chunk_id", _Key, ForeignKey("extracted_chunks.chunk_id", ondelete="CASCADE"), nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("predicate", Text, nullable=False),
+    Column("object", Text, nullable=False),
+    Column("subject_key", Text, nullable=False),
+    Column("object_key", Text, nullable=False),
+    Column("sentence", Integer, nullable=False),  # that proves it
+    PrimaryKeyConstraint("chunk_id", "place"),
+    Index("extracted_relations_by_subject", "subject_key"),
+    Index("extracted_relations_by_object", "object_key"),
+    sqlite_with_rowid=False,
+)
+
 # Figures that were cut out of a page; a chunk of kind figure has one.
 images = Table(
     "images",

@@ -4,6 +4,7 @@ The graph is read around one question: the chunks that name an entity of the que
 and one step further those that name what their nearest sentences name. A sentence bridges two entities as far as it is
 near to the question (LinearRAG, arXiv 2510.10114). A personalised PageRank over entities, themes and chunks ranks the
 chunks; entities are the low level, keywords that several of them share the high one (LightRAG, arXiv 2410.05779).
+Names and relations that a model found in the chunks count as those of the rules do.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from refdesk.answer import Query
 from refdesk.ask.strategies.registry import BESIDE, LEADING, hybrid_hits, register
-from refdesk.entities import SHORT_FOR, entity_key, names_by_sentence, names_of, phrases
+from refdesk.entities import NOTHING_EXTRACTED, SHORT_FOR, entity_key, names_by_sentence, names_of, phrases
 from refdesk.library import EngineHits, LibraryReader, SearchPorts
 from refdesk.text import terms
 from refdesk.trace import in_thread
@@ -56,13 +57,15 @@ class Around:
     def read(self, ids: Sequence[int], query: Query, library: LibraryReader, same: Mapping[str, str]) -> None:
         new = [chunk_id for chunk_id in dict.fromkeys(ids) if chunk_id not in self.chunks]
         rows = library.sentence_vectors(new) if new else {}
+        extracted = library.extracted(new) if new else {}
         for chunk_id, found in (library.chunks(new) if new else {}).items():
             own = rows.get(chunk_id)
             if own is None or not len(own):
                 continue
             self.chunks[chunk_id] = found
             self.cosines[chunk_id] = np.vecdot(own.astype(np.float32), query.vector) / UNIT
-            self.names[chunk_id] = [[same.get(key, key) for key in keys] for keys in names_by_sentence(found[0])]
+            named = names_by_sentence(found[0], extracted.get(chunk_id, NOTHING_EXTRACTED))
+            self.names[chunk_id] = [[same.get(key, key) for key in keys] for keys in named]
 
 
 def walk(query: Query, first: Sequence[Hit], ports: SearchPorts) -> tuple[list[Hit], dict[str, int]]:
@@ -177,6 +180,7 @@ def _themes(around: Around) -> set[str]:
     """Keywords that more than one of the chunks has, and that are no names."""
     counts = Counter(theme for chunk, _ in around.chunks.values() for theme in _keywords(chunk))
     named = {key for chunk, _ in around.chunks.values() for key in names_of(chunk)}
+    named |= {key for names in around.names.values() for keys in names for key in keys}
     return {theme for theme, count in counts.items() if count > 1 and theme not in named}
 
 

@@ -44,7 +44,7 @@ from refdesk.serve.cli.show import (
     table,
     tell,
 )
-from refdesk.serve.cli.sources import airtable, import_chunks, summarise, tree
+from refdesk.serve.cli.sources import airtable, graph, import_chunks, summarise, tree
 from refdesk.types import Document
 
 # --- `refdesk model`: which models are connected, and how is one? -----------------------------------------------------
@@ -376,6 +376,7 @@ app.command("import")(import_chunks)
 app.command()(airtable)
 app.command()(summarise)
 app.command()(tree)
+app.command()(graph)
 
 
 @app.command()

@@ -32,6 +32,7 @@ LISTED = {
     "airtable": "Add the records of an Airtable table as chunks; later runs fetch only changes.",
     "summarise": "Let a model summarise every chunk, for surveys.",
     "tree": "Summarise sections, documents and groups of documents.",
+    "graph": "Let a model find names and relations in every chunk, for the graph.",
     "search": "Find the best-matching passages, with page and lines.",
     "list": "List the documents.",
     "show": "Show a document, one of its pages, its chunks, or its tables.",

@@ -1,4 +1,4 @@
-"""`refdesk import`, `airtable`, `summarise` and `tree`: imports, and summaries of documents."""
+"""`refdesk import`, `airtable`, `summarise`, `tree` and `graph`: imports, and what a model makes of documents."""
 
 from __future__ import annotations
 
@@ -78,14 +78,35 @@ def summarise(
     as_json: AsJson = False,
 ) -> None:
     """Let a model summarise every chunk, for surveys. Shows the cost first."""
-    _summed_up(context, collection, "summaries", is_agreed=yes, as_json=as_json)
+    _by_model(context, collection, "summaries", is_agreed=yes, as_json=as_json)
 
 
-def _summed_up(context: typer.Context, collection: str, kind: JobKind, *, is_agreed: bool, as_json: bool) -> None:
+def graph(
+    context: typer.Context,
+    collection: Some = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let a model find names and relations in every chunk, for the graph. Shows the cost first."""
+    _by_model(context, collection, "graph", is_agreed=yes, as_json=as_json)
+
+
+SAID = {  # of a job: what it does, with what, and what was done with them
+    "summaries": ("Summing up", "chunks", "summarised"),
+    "tree_summaries": ("Summing up", "sections and documents", "summarised"),
+    "graph": ("Reading", "chunks", "read for names and relations"),
+}
+
+
+def _by_model(context: typer.Context, collection: str, kind: JobKind, *, is_agreed: bool, as_json: bool) -> None:
     """A job for which a model is asked: its cost, then the question whether to begin, then the job."""
     with desk_of(context) as desk:
-        is_tree = kind == "tree_summaries"
-        cost = desk.tree_summary_cost(collection) if is_tree else desk.summary_cost(collection)
+        estimate, begin = {
+            "tree_summaries": (desk.tree_summary_cost, desk.summarise_tree),
+            "graph": (desk.graph_cost, desk.extract_graph),
+        }.get(kind, (desk.summary_cost, desk.summarise))
+        doing, what, done = SAID[kind]
+        cost = estimate(collection)
         if not as_json or not is_agreed:
             messages.print(escape(f"{cost.sentence}."))
         if not cost.chunks:
@@ -95,11 +116,9 @@ def _summed_up(context: typer.Context, collection: str, kind: JobKind, *, is_agr
             if not sys.stdin.isatty():
                 raise UsageError("nothing was started", hint="use --yes to start")
             typer.confirm("Begin?", abort=True, err=True)
-        what = "sections and documents" if is_tree else "chunks"
-        begin = desk.summarise_tree if is_tree else desk.summarise
-        with CountProgress(messages, "Summing up", what) as progress:
+        with CountProgress(messages, doing, what) as progress:
             job = begin(collection, on_progress=lambda now: progress.update(now.chunks_done, now.chunks_total))
-    message = f"{job.chunks_done:,} {what} summarised" + (f"; {job.reason}." if job.reason else ".")
+    message = f"{job.chunks_done:,} {what} {done}" + (f"; {job.reason}." if job.reason else ".")
     tell(as_json, cost.to_dict() | {"status": job.status, "reason": job.reason}, message)
 
 
@@ -114,7 +133,7 @@ def tree(
 ) -> None:
     """Summarise sections, documents and groups of documents. Unchanged ones are skipped."""
     if by_model:
-        _summed_up(context, collection, "tree_summaries", is_agreed=yes, as_json=as_json)
+        _by_model(context, collection, "tree_summaries", is_agreed=yes, as_json=as_json)
         return
     with desk_of(context) as desk, CountProgress(messages, "Building the tree", "chunks") as progress:
         job = desk.build_tree(collection, on_progress=lambda now: progress.update(now.chunks_done, now.chunks_total))

@@ -262,16 +262,17 @@ def jobs(desk: Desk, service: Serving) -> Response:
     return reply({"jobs": [_job(job) for job in service.desk.background_jobs()]})
 
 
-@making_routes.get("/background/cost", **about("Estimate the cost of model summaries", shapes.SummaryCost))
+@making_routes.get("/background/cost", **about("Estimate the cost of a job for a model", shapes.SummaryCost))
 def cost(
     desk: Desk,
     service: Serving,
     collection: Annotated[str, Query(max_length=1000, description="Only in this collection")] = "",
     kind: Annotated[
-        Literal["summaries", "tree_summaries"], Query(description="Chunks, or the tree's sections and documents")
+        Literal["summaries", "tree_summaries", "graph"],
+        Query(description="Summaries of chunks, or of the tree's sections and documents, or names and relations"),
     ] = "summaries",
 ) -> Response:
-    """Counts chunks, or sections and documents, without a summary; starts nothing."""
+    """Counts chunks, or sections and documents, that no model has read for this yet; starts nothing."""
     desk.require("settings")
     return reply(_cost(service, kind, collection))
 
@@ -279,7 +280,7 @@ def cost(
 @making_routes.post("/background", **about("Start a background job", shapes.BackgroundJob, 422, status=202))
 def start(desk: Desk, service: Serving, body: BackgroundIn) -> Response:
     """`tree` summarises sections, documents and clusters in their own sentences. A model (at a cost) writes
-    `summaries` of chunks and `tree_summaries` of sections and documents.
+    `summaries` of chunks and `tree_summaries` of sections and documents, and finds names and relations (`graph`).
     """
     desk.require("settings")
     if body.kind != "tree":
@@ -296,8 +297,9 @@ def cancel(desk: Desk, service: Serving, job_id: str) -> Response:
 
 
 def _cost(service: Serving, kind: str, collection: str) -> dict[str, Any]:
-    estimate = service.desk.tree_summary_cost if kind == "tree_summaries" else service.desk.summary_cost
-    return estimate(collection).to_dict()
+    desk = service.desk
+    estimates = {"tree_summaries": desk.tree_summary_cost, "graph": desk.graph_cost}
+    return estimates.get(kind, desk.summary_cost)(collection).to_dict()
 
 
 def _job(job: Job) -> dict[str, Any]:

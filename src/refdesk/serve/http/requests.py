@@ -427,7 +427,7 @@ class ImportIn(Shape):
 
 
 class BackgroundIn(Shape):
-    kind: Literal["summaries", "tree", "tree_summaries"]
+    kind: Literal["summaries", "tree", "tree_summaries", "graph"]
     collection: Annotated[str, Field(max_length=1000)] = ""
 
 

@@ -114,7 +114,7 @@ BackgroundJob = shape(
     "BackgroundJob",
     {
         str: "id collection reason created_at updated_at",
-        Literal["summaries", "tree", "tree_summaries"]: "kind",
+        Literal["summaries", "tree", "tree_summaries", "graph"]: "kind",
         types.Status: "status",
         int: "chunks_done chunks_total",
     },
@@ -124,7 +124,7 @@ BackgroundList = shape("BackgroundList", {many(BackgroundJob): "jobs"})
 SummaryCost = shape(
     "SummaryCost",
     {str: "model", int: "chunks prompt_tokens completion_tokens", float | None: "cost_usd"},
-    "Estimated size and cost of model summaries; `cost_usd` is null if the price is unknown.",
+    "Estimated size and cost of a job for a model; `cost_usd` is null if the price is unknown.",
 )
 Indexed = shape(
     "Indexed",
@@ -223,11 +223,16 @@ SearchHit = shape(
     "A chunk with its location and scores; `page_text`, `page_image` and `figure` are URLs.",
 )
 Entity = shape("Entity", {str: "key name", int: "chunks"}, "A named entity and the number of chunks that mention it.")
-NamedEntity = shape("NamedEntity", {str: "key name", many(str): "names", int: "chunks"}, "`names`: its spellings.")
+NamedEntity = shape(
+    "NamedEntity",
+    {str: "key name kind", many(str): "names", int: "chunks"},
+    "`names`: its spellings; `kind`: person, place …, where a model has said so, otherwise empty.",
+)
 Edge = shape(
     "Edge",
-    {str: "key name says", int: "count", Citation: "citation"},
-    "A neighbour of an entity: the words between them, the number of sentences, and one citation.",
+    {str: "key name says subject by", int: "count", Citation: "citation"},
+    "A neighbour of an entity: the words between them or what is stated of `subject`, the number of sentences, and one "
+    "citation. `by`: the model that found the relation; empty: a rule.",
 )
 Neighbourhood = shape(
     "Neighbourhood",

@@ -33,7 +33,7 @@ function around({ entity, edges }) {
   if (!edges.length) return [head, emptyState("graph", "No related names", "No sentence mentions it together with another name.")];
   const rows = edges.map((edge, at) => {
     const proof = h("button.link", { onclick: () => openCitation(cites, at, proof) }, `“${edge.citation.quote.trim()}” `, h("span.quiet", dotted(edge.citation.document_name, `page ${edge.citation.page}`)));
-    return h("li", h("p", h("a", { href: place(edge.key) }, edge.name), edge.says && h("span.quiet", ` · ${edge.says}`), edge.count > 1 && h("span.quiet", ` · ${many(edge.count, "sentence")}`)), proof);
+    return h("li", h("p", h("a", { href: place(edge.key) }, edge.name), edge.says && h("span.quiet", ` · ${edge.says}`), edge.by && h("span.quiet", ` · found by ${edge.by}`), edge.count > 1 && h("span.quiet", ` · ${many(edge.count, "sentence")}`)), proof);
   });
   return [head, h("div.around", drawn(entity, edges, cites), h("ul.edges", { label: "Related names" }, rows))];
 }
