@@ -73,10 +73,14 @@ def run(statement: str, url: str = "") -> list[Any]:
 
 
 @contextmanager
-def database(*, empty: bool = False) -> Iterator[str]:
-    """The address of a new database, which is gone afterwards; with the tables of a library unless it is `empty`."""
+def database(*, empty: bool = False, like: str = "") -> Iterator[str]:
+    """The address of a new database, which is gone afterwards; with the tables of a library unless it is `empty`.
+
+    `like` is the address of another one, which nobody has open: the new one is a copy of it.
+    """
     name = f"test_{uuid4().hex[:12]}"
-    run(f"CREATE DATABASE {name} TEMPLATE {'template0' if empty else template()}")
+    source = make_url(like).database if like else "template0" if empty else template()
+    run(f"CREATE DATABASE {name} TEMPLATE {source}")
     try:
         yield server().get_uri(database=name)
     finally:
