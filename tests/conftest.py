@@ -82,27 +82,27 @@ def examples_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # Suites about asking run on every kind of store: a file of tests says so by `STORES = KINDS`. Its tests then get
-# `examples`, `own_examples` and `desk` in each of them, and `store` says in which. What a test in it says of one kind
+# `examples`, `own_examples` and `desk` in each of them, and `store_kind` says in which. What a test in it says of one kind
 # alone is marked `only_on(…, reason=…)`. Elsewhere these fixtures are a folder with SQLite, as `own_folder` always is.
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     kinds = getattr(metafunc.module, "STORES", ())
-    if kinds and "store" in metafunc.fixturenames:
+    if kinds and "store_kind" in metafunc.fixturenames:
         only = metafunc.definition.get_closest_marker("only_on")
-        metafunc.parametrize("store", only.args if only else kinds, indirect=True)
+        metafunc.parametrize("store_kind", only.args if only else kinds, indirect=True)
 
 
 @pytest.fixture(scope="session")
-def store(request: pytest.FixtureRequest) -> str:
+def store_kind(request: pytest.FixtureRequest) -> str:
     """The kind of store that the test runs on."""
     return str(getattr(request, "param", "sql"))
 
 
 @pytest.fixture(scope="session")
-def examples(store: str, request: pytest.FixtureRequest) -> Any:
+def examples(store_kind: str, request: pytest.FixtureRequest) -> Any:
     """The examples to read and search; a test that changes them takes `own_examples`."""
-    return request.getfixturevalue(f"examples_in_{store}")
+    return request.getfixturevalue(f"examples_in_{store_kind}")
 
 
 @pytest.fixture(scope="session")
@@ -149,11 +149,11 @@ def own_folder(examples_folder: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def own_examples(store: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+def own_examples(store_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     wanted = request.getfixturevalue
-    if store == "memory":
+    if store_kind == "memory":
         yield copied(wanted("examples_in_memory"))
-    elif store == "postgres":
+    elif store_kind == "postgres":
         database = wanted("examples_database")
         with _in_postgres(wanted("examples_folder"), tmp_path / "library", database) as desk:
             yield desk
@@ -170,9 +170,9 @@ def server() -> Iterator[WireServer]:
 
 
 @pytest.fixture
-def desk(store: str, tmp_path: Path) -> Iterator[Any]:
+def desk(store_kind: str, tmp_path: Path) -> Iterator[Any]:
     """An empty library."""
-    opened = Refdesk(tmp_path / "library") if store == "sql" else open_either(store, tmp_path / "library")
+    opened = Refdesk(tmp_path / "library") if store_kind == "sql" else open_either(store_kind, tmp_path / "library")
     with opened as found:
         yield found
 

@@ -114,8 +114,8 @@ QUERY = "harbour fee"
 
 
 @pytest.fixture(scope="module")
-def crowded(store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyDesk]:
-    with open_either(store, tmp_path_factory.mktemp("crowded") / "library") as desk:
+def crowded(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyDesk]:
+    with open_either(store_kind, tmp_path_factory.mktemp("crowded") / "library") as desk:
         wanted = desk.parts.embedder.embed_query(QUERY)
         numbers = np.random.default_rng(3)
         far = numbers.standard_normal((INSIDE, len(wanted))).astype(np.float32)
