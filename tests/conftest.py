@@ -82,8 +82,8 @@ def examples_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # Suites about asking run on every kind of store: a file of tests says so by `STORES = KINDS`. Its tests then get
-# `examples`, `own_examples` and `desk` in each of them, and `store_kind` says in which. What a test in it says of one kind
-# alone is marked `only_on(…, reason=…)`. Elsewhere these fixtures are a folder with SQLite, as `own_folder` always is.
+# `examples`, `own_examples` and `desk` in each of them, and `store_kind` says which it is. What can only be tested of
+# some is marked `only_on(…, reason=…)`. Elsewhere these fixtures are a folder with SQLite, as `own_folder` always is.
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

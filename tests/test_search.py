@@ -285,10 +285,17 @@ def test_right_to_left_text_is_found(desk: AnyDesk) -> None:
     assert desk.search("התעריפים", k=1, method="bm25")[0].document.name == "tides"
 
 
+@pytest.fixture(scope="module")
+def empty(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyDesk]:
+    """A library in which nothing is, and nothing must be after a test."""
+    with open_either(store_kind, tmp_path_factory.mktemp("empty") / "library") as desk:
+        yield desk
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_an_empty_library_gives_nothing(desk: AnyDesk, method: Any) -> None:
-    assert desk.search("anything", method=method) == []
-    assert desk.documents() == []
+def test_an_empty_library_gives_nothing(empty: AnyDesk, method: Any) -> None:
+    assert empty.search("anything", method=method) == []
+    assert empty.documents() == []
 
 
 # texts
@@ -335,6 +342,15 @@ def test_halves_of_surrogate_pairs_do_no_harm(desk: AnyDesk) -> None:
     assert hit.chunk.text == "A ? text."
 
 
+def test_a_zero_character_in_a_name_does_no_harm(desk: AnyDesk) -> None:
+    """PostgreSQL refuses texts that hold one."""
+    one = {"name": "n\0", "text": "A \0 text.", "title": "t\0", "metadata": {"m": "v\0"}}
+    (added,) = desk.add_texts([one, ("n", "Another.")])[:1]
+    assert added.outcome == "added" and added.document is not None
+    assert desk.document("n\0").id == added.document.id and desk.document("n").id != added.document.id
+    assert [hit.document.id for hit in desk.search("text", metadata={"m": "v\0"})] == [added.document.id]
+
+
 def test_the_last_text_of_a_name_wins(desk: AnyDesk) -> None:
     results = desk.add_texts([("one", "The first says red."), ("two", "Blue."), ("one", "The second says green.")])
     assert [(one.name, one.outcome) for one in results] == [("one", "added"), ("two", "added")]
@@ -359,10 +375,10 @@ def test_the_last_text_of_a_name_wins(desk: AnyDesk) -> None:
         ),
     ],
 )
-def test_a_bad_text_gets_one_sentence_and_adds_nothing(desk: AnyDesk, bad: Any, message: str) -> None:
+def test_a_bad_text_gets_one_sentence_and_adds_nothing(empty: AnyDesk, bad: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        desk.add_texts([("good", "A good text."), bad])
-    assert desk.documents() == []
+        empty.add_texts([("good", "A good text."), bad])
+    assert empty.documents() == []
 
 
 def test_an_empty_text_fails_alone(desk: AnyDesk) -> None:
