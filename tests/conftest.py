@@ -37,8 +37,8 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # What takes longest begins first: the tests of a file stay together, and nobody waits for the last of the long ones.
 LONGEST = (
     *("quality", "patterns", "processes", "http_documents", "page_interruptions", "page_documents", "golden", "adding"),
-    *("cli", "uploads", "page_ask", "mcp", "http_serve", "page_looks", "page_rest", "http_figures", "http_streams"),
-    *("cli_text", "page_places", "failing_models", "restore", "moving", "cli_ask", "page_focus", "crash", "trim"),
+    *("ask", "cli", "uploads", "page_ask", "mcp", "http_serve", "page_looks", "page_rest", "http_figures"),
+    *("http_streams", "cli_text", "page_places", "failing_models", "restore", "moving", "cli_ask", "page_focus", "crash", "trim"),
 )
 
 
