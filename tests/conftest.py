@@ -38,7 +38,8 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 LONGEST = (
     *("quality", "patterns", "processes", "http_documents", "page_interruptions", "page_documents", "golden", "adding"),
     *("ask", "cli", "uploads", "page_ask", "mcp", "http_serve", "page_looks", "page_rest", "http_figures"),
-    *("http_streams", "cli_text", "page_places", "failing_models", "restore", "moving", "cli_ask", "page_focus", "crash", "trim"),
+    *("http_streams", "cli_text", "page_places", "failing_models", "restore", "moving", "cli_ask", "page_focus"),
+    *("crash", "trim"),
 )
 
 
