@@ -9,8 +9,7 @@ from typing import Any
 
 import orjson
 
-from library_samples import open_desk
-from refdesk import Refdesk
+from memory_desk import AnyDesk, open_either
 from refdesk.records import LOCAL, Caller
 
 HARBOUR = """# Crane handbook
@@ -43,8 +42,8 @@ ADMIN = LOCAL
 
 
 @contextmanager
-def two_collections(folder: Path) -> Iterator[Refdesk]:
-    with open_desk(folder) as desk:
+def two_collections(folder: Path, kind: str = "sql") -> Iterator[AnyDesk]:
+    with open_either(kind, folder) as desk:
         desk.add_texts(
             [
                 {"name": "crane.md", "text": HARBOUR, "collection": "harbour/handbooks", "format": "markdown"},

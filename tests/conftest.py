@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from filelock import FileLock
 from hypothesis import settings
 
 import forked
+import postgres_server
+from memory_desk import copied, open_either
 from refdesk import Refdesk
 from wire_server import WireServer
 
@@ -34,14 +37,16 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # What takes longest begins first: the tests of a file stay together, and nobody waits for the last of the long ones.
 LONGEST = (
     *("quality", "patterns", "processes", "http_documents", "page_interruptions", "page_documents", "golden", "adding"),
-    *("cli", "uploads", "page_ask", "mcp", "http_serve", "page_looks", "page_rest", "http_figures", "http_streams"),
-    *("cli_text", "page_places", "failing_models", "restore", "moving", "cli_ask", "page_focus", "crash", "trim"),
+    *("ask", "cli", "uploads", "page_ask", "mcp", "http_serve", "page_looks", "page_rest", "http_figures"),
+    *("http_streams", "cli_text", "page_places", "failing_models", "restore", "moving", "cli_ask", "page_focus"),
+    *("crash", "trim"),
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {f"test_{name}": place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
+    files = {path: place for place, path in enumerate(dict.fromkeys(item.path for item in items))}
+    items.sort(key=lambda item: (places.get(item.path.stem, len(LONGEST)), files[item.path]))
 
 
 def pytest_collection_finish() -> None:
@@ -77,12 +82,64 @@ def examples_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+# Suites about asking run on every kind of store: a file of tests says so by `STORES = KINDS`. Its tests then get
+# `examples`, `own_examples` and `desk` in each of them, and `store_kind` says which it is. What can only be tested of
+# some is marked `only_on(…, reason=…)`. Elsewhere these fixtures are a folder with SQLite, as `own_folder` always is.
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    kinds = getattr(metafunc.module, "STORES", ())
+    if kinds and "store_kind" in metafunc.fixturenames:
+        only = metafunc.definition.get_closest_marker("only_on")
+        metafunc.parametrize("store_kind", only.args if only else kinds, indirect=True)
+
+
 @pytest.fixture(scope="session")
-def examples(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def store_kind(request: pytest.FixtureRequest) -> str:
+    """The kind of store that the test runs on."""
+    return str(getattr(request, "param", "sql"))
+
+
+@pytest.fixture(scope="session")
+def examples(store_kind: str, request: pytest.FixtureRequest) -> Any:
     """The examples to read and search; a test that changes them takes `own_examples`."""
+    return request.getfixturevalue(f"examples_in_{store_kind}")
+
+
+@pytest.fixture(scope="session")
+def examples_in_sql(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder = tmp_path_factory.mktemp("shared") / "library"
     shutil.copytree(examples_folder, folder)
     with Refdesk(folder) as desk:
+        yield desk
+
+
+@pytest.fixture(scope="session")
+def examples_in_memory(examples_in_sql: Refdesk) -> Any:
+    return copied(examples_in_sql)
+
+
+@pytest.fixture(scope="session")
+def examples_database(examples_in_sql: Refdesk) -> Iterator[str]:
+    """The examples in PostgreSQL, never opened, only copied: that takes a tenth of `migrate`."""
+    with postgres_server.database(empty=True) as url:
+        examples_in_sql.migrate(url)
+        yield url
+
+
+@pytest.fixture(scope="session")
+def examples_in_postgres(
+    examples_folder: Path, examples_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Refdesk]:
+    with _in_postgres(examples_folder, tmp_path_factory.mktemp("shared") / "library", examples_database) as desk:
+        yield desk
+
+
+@contextmanager
+def _in_postgres(originals: Path, folder: Path, database: str) -> Iterator[Refdesk]:
+    """A copy of the examples; what is of SQLite is left behind, so that nobody can read it by mistake."""
+    shutil.copytree(originals, folder, ignore=shutil.ignore_patterns("library.db*", "index"))
+    with postgres_server.database(like=database) as url, Refdesk(folder, database=url) as desk:
         yield desk
 
 
@@ -93,9 +150,17 @@ def own_folder(examples_folder: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def own_examples(own_folder: Path) -> Iterator[Refdesk]:
-    with Refdesk(own_folder) as desk:
-        yield desk
+def own_examples(store_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    wanted = request.getfixturevalue
+    if store_kind == "memory":
+        yield copied(wanted("examples_in_memory"))
+    elif store_kind == "postgres":
+        database = wanted("examples_database")
+        with _in_postgres(wanted("examples_folder"), tmp_path / "library", database) as desk:
+            yield desk
+    else:
+        with Refdesk(wanted("own_folder")) as desk:
+            yield desk
 
 
 @pytest.fixture
@@ -106,9 +171,10 @@ def server() -> Iterator[WireServer]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Refdesk]:
+def desk(store_kind: str, tmp_path: Path) -> Iterator[Any]:
     """An empty library."""
-    with Refdesk(tmp_path / "library") as found:
+    opened = Refdesk(tmp_path / "library") if store_kind == "sql" else open_either(store_kind, tmp_path / "library")
+    with opened as found:
         yield found
 
 

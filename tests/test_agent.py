@@ -14,13 +14,14 @@ import pytest
 
 from conftest import run_refdesk
 from http_server import serving
-from refdesk import Refdesk
+from memory_desk import AnyDesk, opened_again
 from refdesk.answer import Answer, Done, Event, Query, Replace, Thinking
 from refdesk.ask.agent import fitting, ruled_parts
 from refdesk.ask.markers import statements
 from refdesk.prompts import FENCE_CLOSES, NOTES_HEAD
 from wire_server import Recorded, Reply, WireServer
 
+STORES = ("sql", "postgres")  # and not in memory, to save time: what differs is the models
 BOTH = "What does Skerry pay each year for the use of the seabed, and how heavy is the anchor of the wave buoy?"
 MOON = "How far away is the moon?"
 UNSURE = "How did sales of current meters develop against the year before?"  # a table says it, in other words
@@ -28,7 +29,7 @@ FOREIGN = "Quelle est la masse de l'ancre de la bouée ?"
 FEE, ANCHOR = "What does Skerry pay each year for the use of the seabed?", "How heavy is the anchor of the wave buoy?"
 
 
-def events(desk: Refdesk, question: str, mode: str = "agent", **options: Any) -> list[Event]:
+def events(desk: AnyDesk, question: str, mode: str = "agent", **options: Any) -> list[Event]:
     async def every() -> list[Event]:
         found = [event async for event in desk.ask(question, mode=mode, cache=False, **options)]
         await desk.aclose()
@@ -64,7 +65,7 @@ def test_a_question_is_taken_apart_by_its_clauses() -> None:
     assert parts("Research and development costs?") == ["Research and development costs?"]
 
 
-def test_every_part_is_searched_and_answered(own_examples: Refdesk) -> None:
+def test_every_part_is_searched_and_answered(own_examples: AnyDesk) -> None:
     found = events(own_examples, BOTH)
     assert steps(found) == [f"Step 1: {FEE}", f"Step 2: {ANCHOR}"]
     notes = [event.text for event in found if isinstance(event, Thinking) and event.step == "note"]
@@ -78,13 +79,13 @@ def test_every_part_is_searched_and_answered(own_examples: Refdesk) -> None:
     assert [one["input"]["part"] for one in trace["stages"] if one["name"] == "step"] == [FEE, ANCHOR]
 
 
-def test_what_no_step_finds_is_said(own_examples: Refdesk) -> None:
+def test_what_no_step_finds_is_said(own_examples: AnyDesk) -> None:
     answer = answer_of(events(own_examples, f"{ANCHOR} Who won the football world cup in 1998?"))
     assert "350 kg" in answer.content
     assert any("Nothing was found about" in note and "football" in note for note in answer.notes)
 
 
-def test_a_part_that_nothing_answers_is_searched_once_more_in_another_way(own_examples: Refdesk) -> None:
+def test_a_part_that_nothing_answers_is_searched_once_more_in_another_way(own_examples: AnyDesk) -> None:
     found = events(own_examples, "Who won the football world cup in 1998?")
     assert len(steps(found)) == 2 and not answer_of(found).is_answered and not answer_of(found).citations
     stages = [one for one in own_examples.trace(answer_of(found).id)["stages"] if one["name"] == "step"]
@@ -99,14 +100,14 @@ def test_each_kind_of_part_has_its_strategy() -> None:
     assert of("factual", attempt=1) not in ("hybrid", "dense")
 
 
-def test_steps_are_bounded_and_what_was_left_is_said(own_examples: Refdesk) -> None:
+def test_steps_are_bounded_and_what_was_left_is_said(own_examples: AnyDesk) -> None:
     found = events(own_examples, BOTH, settings={"agent.max_steps": 1})
     assert len(steps(found)) == 1
     left = [one for one in answer_of(found).notes if "agent.max_steps" in one]
     assert left == [f"The search stopped after 1 step (agent.max_steps); not searched: “{ANCHOR}”."]
 
 
-def test_the_same_question_is_not_answered_from_the_hits_of_another(own_examples: Refdesk) -> None:
+def test_the_same_question_is_not_answered_from_the_hits_of_another(own_examples: AnyDesk) -> None:
     first = own_examples.ask_sync(FEE, mode="agent")
     second = own_examples.ask_sync(ANCHOR, mode="agent")
     assert "640" in first.content and "350 kg" in second.content and "640" not in second.content
@@ -157,14 +158,14 @@ class Model:
 
 
 @pytest.fixture
-def asked(own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Any:
+def asked(own_examples: AnyDesk, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Any:
     for name, value in server.openai_env("planner-70b").items():
         monkeypatch.setenv(name, value)
-    with Refdesk(own_folder) as desk:
+    with opened_again(own_examples) as desk:
         yield desk
 
 
-def test_a_model_plans_notes_and_asks_on(asked: Refdesk, server: WireServer) -> None:
+def test_a_model_plans_notes_and_asks_on(asked: AnyDesk, server: WireServer) -> None:
     model = Model(server, [("Fee", FEE)], "The annual fee is 640 euros [1].")
     model.following[FEE] = [ANCHOR, FEE]
     found = events(asked, BOTH)
@@ -179,7 +180,7 @@ def test_a_model_plans_notes_and_asks_on(asked: Refdesk, server: WireServer) -> 
     assert answer.usage.calls == 4, "a plan, two notes and the answer"
 
 
-def test_a_part_without_an_answer_is_told_once_and_without_a_passage(asked: Refdesk, server: WireServer) -> None:
+def test_a_part_without_an_answer_is_told_once_and_without_a_passage(asked: AnyDesk, server: WireServer) -> None:
     model = Model(server, [("Fee", FEE), ("Moon", MOON)], "The annual fee is 640 euros [1].")
     model.unanswered.add(MOON)
     events(asked, BOTH)
@@ -190,27 +191,26 @@ def test_a_part_without_an_answer_is_told_once_and_without_a_passage(asked: Refd
 
 @pytest.mark.parametrize("writer", ["writer-70b", "writer-1b"])
 def test_where_nothing_is_sure_no_note_says_that_nothing_was_found(
-    writer: str, own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+    writer: str, own_examples: AnyDesk, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model takes it for the answer, though the passages may hold one; by rules, doubt is all that a note knows."""
     for name, value in server.openai_env(writer, router="router-1b").items():
         monkeypatch.setenv(name, value)
     server.answer_by(lambda request: "The documents do not say this.")
-    with Refdesk(own_folder) as desk:
+    with opened_again(own_examples) as desk:
         events(desk, UNSURE)
     prompts = [request.question for request in server.requests if FENCE_CLOSES in request.question]
     assert prompts and not any(NOTES_HEAD in prompt or "nothing was found" in prompt for prompt in prompts)
 
 
-def test_in_another_language_the_nearest_is_shown(own_folder: Path) -> None:
-    with Refdesk(own_folder) as desk:
-        plain = desk.ask_sync(FOREIGN, cache=False)
-        answer = answer_of(events(desk, FOREIGN))
+def test_in_another_language_the_nearest_is_shown(own_examples: AnyDesk) -> None:
+    plain = own_examples.ask_sync(FOREIGN, cache=False)
+    answer = answer_of(events(own_examples, FOREIGN))
     assert plain.citations and answer.citations, "as without the agent"
     assert set(plain.notes) <= set(answer.notes) and plain.notes
 
 
-def test_steps_of_a_model_are_bounded_too(asked: Refdesk, server: WireServer) -> None:
+def test_steps_of_a_model_are_bounded_too(asked: AnyDesk, server: WireServer) -> None:
     model = Model(server, [("Part", f"What is part {number} of the buoy?") for number in range(9)], "It is [1].")
     found = events(asked, BOTH)
     assert len(steps(found)) == 6 and len(model.notes) == 6
@@ -237,7 +237,7 @@ def limited(server: WireServer, note: Reply) -> None:
     server.answer_by(answer)
 
 
-def test_tokens_are_bounded(asked: Refdesk, server: WireServer) -> None:
+def test_tokens_are_bounded(asked: AnyDesk, server: WireServer) -> None:
     limited(server, Reply(usage=(450, 50)))
     found = events(asked, BOTH, settings={"agent.max_tokens": 1000})
     assert len(steps(found)) == 2, "the plan takes 18 tokens, each note 500"
@@ -248,7 +248,7 @@ def test_tokens_are_bounded(asked: Refdesk, server: WireServer) -> None:
     assert len(steps(events(asked, BOTH, settings={"agent.max_tokens": 1000}))) == 3
 
 
-def test_seconds_are_bounded(asked: Refdesk, server: WireServer) -> None:
+def test_seconds_are_bounded(asked: AnyDesk, server: WireServer) -> None:
     limited(server, Reply(first_delay=1.2))
     found = events(asked, BOTH, settings={"agent.max_seconds": 1.0})
     assert len(steps(found)) == 1, "the first note is still waited for"
@@ -258,14 +258,14 @@ def test_seconds_are_bounded(asked: Refdesk, server: WireServer) -> None:
     assert answer_of(found).content, "what was found until then is written"
 
 
-def test_a_planner_that_writes_nonsense_is_not_followed(asked: Refdesk, server: WireServer) -> None:
+def test_a_planner_that_writes_nonsense_is_not_followed(asked: AnyDesk, server: WireServer) -> None:
     server.answer_by(lambda request: "no JSON" if "JSON" in request.system else "The annual fee is 640 euros [1].")
     found = events(asked, BOTH)
     assert steps(found) == [f"Step 1: {FEE}", f"Step 2: {ANCHOR}"]
     assert "640 euros" in answer_of(found).content
 
 
-def test_what_a_model_invents_is_marked_as_in_every_mode(asked: Refdesk, server: WireServer) -> None:
+def test_what_a_model_invents_is_marked_as_in_every_mode(asked: AnyDesk, server: WireServer) -> None:
     Model(server, [("Fee", FEE)], "The annual fee is 990 euros [1]. See [Invented Manual > 7].")
     answer = answer_of(events(asked, FEE))
     assert answer.claims[0].verdict in ("contradicted", "unsupported") and "Invented" not in answer.content
@@ -278,7 +278,7 @@ def headings(content: str) -> list[str]:
     return [line.removeprefix("## ") for line in content.split("\n") if line.startswith("## ")]
 
 
-def test_a_report_has_the_sections_of_the_documents(own_examples: Refdesk) -> None:
+def test_a_report_has_the_sections_of_the_documents(own_examples: AnyDesk) -> None:
     answer = answer_of(events(own_examples, "Write a report on the drift of the TG-4 tide gauges", "report"))
     assert answer.mode == "report" and len(headings(answer.content)) >= 3 and "References" not in answer.content
     assert len(answer.claims) >= 5 and all(claim.verdict == "supported" for claim in answer.claims)
@@ -286,12 +286,12 @@ def test_a_report_has_the_sections_of_the_documents(own_examples: Refdesk) -> No
     assert answer.confidence.score <= 0.8
 
 
-def test_a_report_of_parts_has_a_section_for_each(own_examples: Refdesk) -> None:
+def test_a_report_of_parts_has_a_section_for_each(own_examples: AnyDesk) -> None:
     answer = answer_of(events(own_examples, BOTH, "report"))
     assert headings(answer.content) == [FEE.rstrip("?"), ANCHOR.rstrip("?")]
 
 
-def test_a_model_writes_section_by_section(asked: Refdesk, server: WireServer) -> None:
+def test_a_model_writes_section_by_section(asked: AnyDesk, server: WireServer) -> None:
     model = Model(server, [("The fee", FEE), ("The anchor", ANCHOR), ("Football", "Who won the world cup?")])
     found = events(asked, BOTH, "report")
     answer = answer_of(found)
@@ -301,7 +301,7 @@ def test_a_model_writes_section_by_section(asked: Refdesk, server: WireServer) -
     assert len(model.written) >= 2 and not any(isinstance(event, Replace) for event in found)
 
 
-def test_a_report_whose_model_fails_is_quoted(asked: Refdesk, server: WireServer) -> None:
+def test_a_report_whose_model_fails_is_quoted(asked: AnyDesk, server: WireServer) -> None:
     server.answer_by(lambda request: Reply(status=400, message="no"))
     answer = answer_of(events(asked, BOTH, "report", settings={"llm.tries": 1}))
     assert answer.model == "extractive" and headings(answer.content) == [FEE.rstrip("?"), ANCHOR.rstrip("?")]
@@ -311,7 +311,8 @@ def test_a_report_whose_model_fails_is_quoted(asked: Refdesk, server: WireServer
 # --- doors ------------------------------------------------------------------------------------------------------------
 
 
-def test_over_http_with_steps_in_the_stream_and_a_file_at_the_end(own_examples: Refdesk) -> None:
+@pytest.mark.only_on("sql", "postgres", reason="a service serves a library that outlives it")
+def test_over_http_with_steps_in_the_stream_and_a_file_at_the_end(own_examples: AnyDesk) -> None:
     with serving(own_examples) as server:
         found = server.events("/api/chat/stream", {"message": BOTH, "mode": "report"})
         assert [data["text"] for name, data, _ in found if name == "thinking" and data["step"] == "step"]

@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, update
 
-from library_samples import open_desk
+from memory_desk import KINDS, open_either
+from postgres_server import opened_engine
 from refdesk import UsageError
 from refdesk.records import LOCAL, Caller, Measured
 from refdesk.store.analytics import analytics
-from refdesk.store.database import BackgroundWriter, open_database
+from refdesk.store.database import BackgroundWriter
 from refdesk.store.records import SqlAnswers, SqlFeedback
 from refdesk.store.schema import answers
 
+STORES = KINDS
 ANNA = Caller("anna", "Anna", "reader")
 
 TODAY = date(2026, 3, 10)
@@ -61,15 +63,18 @@ class Records:
         return analytics(self.engine, days, today=TODAY, **limits)
 
 
+IN_SQL = pytest.mark.only_on("sql", "postgres", reason="answers are dated back in the table")
+
+
 @pytest.fixture
-def records(tmp_path: Path) -> Iterator[Records]:
-    engine = open_database(tmp_path / "library.db")
-    found = Records(engine)
-    yield found
-    found.background.close()
-    engine.dispose()
+def records(store_kind: str, tmp_path: Path) -> Iterator[Records]:
+    with opened_engine(store_kind, tmp_path) as engine:
+        found = Records(engine)
+        yield found
+        found.background.close()
 
 
+@IN_SQL
 def test_days(records: Records) -> None:
     for days_ago in (0, 0, 1, 3, 6, 7):
         records.put(days_ago)
@@ -80,6 +85,7 @@ def test_days(records: Records) -> None:
     assert records.figures(8)["questions"] == 6 and records.figures(1)["questions"] == 2
 
 
+@IN_SQL
 def test_waiting(records: Records) -> None:
     for number in range(1, 101):
         stages = {"retrieve": float(number)} | ({"compact": 7.0} if number == 50 else {})
@@ -92,6 +98,7 @@ def test_waiting(records: Records) -> None:
     assert found["stages"]["compact"] == {"count": 1, "p50_ms": 7.0, "p95_ms": 7.0}
 
 
+@IN_SQL
 def test_cache_cost_abstentions_confidence_models(records: Records) -> None:
     records.put()
     records.put(measured=replace(USUAL, cached="exact", cost_usd=0.0))
@@ -112,6 +119,7 @@ def test_cache_cost_abstentions_confidence_models(records: Records) -> None:
     assert {one["model"]: one["questions"] for one in found["models"]}["none"] == 2
 
 
+@IN_SQL
 def test_answers_without_figures_are_unknown_and_not_nothing(records: Records) -> None:
     records.put(measured=None)
     records.put()
@@ -124,6 +132,7 @@ def test_answers_without_figures_are_unknown_and_not_nothing(records: Records) -
     assert {"model": "unknown", "questions": 1} in found["models"]
 
 
+@IN_SQL
 def test_answers_whose_model_failed(records: Records) -> None:
     refused, busy = ("openai:gpt", "provider_refused"), ("groq:llama", "provider_unavailable")
     records.put()
@@ -143,6 +152,7 @@ def test_answers_whose_model_failed(records: Records) -> None:
     assert found["failures"]["failed"] == 0, "there was an answer"
 
 
+@IN_SQL
 def test_accuracy_by_collection(records: Records) -> None:
     finance, both, hr, old = (
         records.put(collections=["finance"]),
@@ -174,6 +184,7 @@ def test_accuracy_by_collection(records: Records) -> None:
     assert limited["by_collection"] == [{"collection": "hr", "correct": 1, "wrong": 0, "accuracy": 1.0}]
 
 
+@IN_SQL
 @pytest.mark.parametrize(
     "limits, questions",
     [
@@ -200,12 +211,14 @@ def test_what_is_counted_is_what_may_be_seen(records: Records, limits: dict[str,
     assert len(records.answers.recent(**limits)) == questions
 
 
+@IN_SQL
 @pytest.mark.parametrize("days", [0, -1, 3651, 1.5, True, "7"])
 def test_days_that_are_none(records: Records, days: Any) -> None:
     with pytest.raises(UsageError, match="analytics can cover 1 to 3650 days"):
         records.figures(days)
 
 
+@IN_SQL
 def test_no_answer_is_unpacked_for_it(records: Records) -> None:
     records.put()
     seen: list[str] = []
@@ -217,8 +230,8 @@ def test_no_answer_is_unpacked_for_it(records: Records) -> None:
 # the whole way
 
 
-def test_questions_that_are_asked_are_counted(tmp_path: Path) -> None:
-    with open_desk(tmp_path / "library") as desk:
+def test_questions_that_are_asked_are_counted(store_kind: str, tmp_path: Path) -> None:
+    with open_either(store_kind, tmp_path / "library") as desk:
         desk.add_text("note", "The harbour crane lifts forty tonnes.", collection="harbour")
         question = "How much does the harbour crane lift?"
         anna = desk.for_caller(ANNA)
@@ -238,8 +251,8 @@ def test_questions_that_are_asked_are_counted(tmp_path: Path) -> None:
         assert accuracy == [{"collection": "harbour", "correct": 1, "wrong": 0, "accuracy": 1.0}]
 
 
-def test_a_question_that_ends_in_an_error_is_kept_and_counted(tmp_path: Path) -> None:
-    with open_desk(tmp_path / "library") as desk:
+def test_a_question_that_ends_in_an_error_is_kept_and_counted(store_kind: str, tmp_path: Path) -> None:
+    with open_either(store_kind, tmp_path / "library") as desk:
         desk.add_text("note", "The harbour crane lifts forty tonnes.", collection="harbour")
         desk.for_caller(ANNA).ask_sync("How much does the harbour crane lift?")
         with pytest.raises(UsageError, match="model"):  # the general mode answers without documents: it needs a model

@@ -11,19 +11,29 @@ import pytest
 
 from conftest import ROOT
 from library_samples import seen_by
+from memory_desk import KINDS, AnyDesk, MemoryDesk
 from refdesk import Refdesk, UsageError
 from refdesk.answer import Answer, Content, Done, Event, Failed, Sources, Thinking, Verifying
+from refdesk.errors import NotFound
+from refdesk.index.lexical import MemoryIndex
+from refdesk.index.local import LocalIndex
+from refdesk.index.postgres import PostgresIndex
 from refdesk.prompts import NOT_IN_DOCUMENTS
 
+STORES = KINDS
 QUESTIONS = json.loads((ROOT / "examples" / "questions.json").read_text(encoding="utf-8"))
 ANCHOR = "How heavy is the anchor of the standard wave buoy mooring?"
 
 
-async def _all(desk: Refdesk, question: str, **options: Any) -> list[Event]:
+def proofs(answer: Answer) -> list[Any]:
+    return [(one.marker, one.document_id, one.chunk_id, one.page, one.quote, one.boxes) for one in answer.citations]
+
+
+async def _all(desk: AnyDesk, question: str, **options: Any) -> list[Event]:
     return [event async for event in desk.ask(question, **options)]
 
 
-def events(desk: Refdesk, question: str, **options: Any) -> list[Event]:
+def events(desk: AnyDesk, question: str, **options: Any) -> list[Event]:
     return asyncio.run(_all(desk, question, **options))
 
 
@@ -34,7 +44,7 @@ def is_unanswerable(asked: Mapping[str, Any]) -> bool:
 # what comes back
 
 
-def test_every_sentence_is_proved(examples: Refdesk) -> None:
+def test_every_sentence_is_proved(examples: AnyDesk) -> None:
     answer = examples.ask_sync(ANCHOR)
     assert "350 kg" in answer.content
     assert answer.is_answered and answer.model == "extractive" and answer.usage.cost_usd == 0
@@ -47,13 +57,13 @@ def test_every_sentence_is_proved(examples: Refdesk) -> None:
             assert cited.quote in "\n".join(page.text for page in examples.pages(cited.document_id, cited.page))
 
 
-def test_boxes_mark_the_quoted_lines(examples: Refdesk) -> None:
+def test_boxes_mark_the_quoted_lines(examples: AnyDesk) -> None:
     cited = next(one for one in examples.ask_sync(ANCHOR).citations if "350 kg" in one.quote)
     assert cited.located and cited.document_name == "wb7-mooring-sheet.pdf"
     assert cited.boxes and all(box.x >= 0 and box.x + box.width <= 100 and box.page == 1 for box in cited.boxes)
 
 
-def test_markers_run_from_one_and_belong_to_citations(examples: Refdesk) -> None:
+def test_markers_run_from_one_and_belong_to_citations(examples: AnyDesk) -> None:
     answer = examples.ask_sync("What does a five-point calibration of a TG-4 cost in 2026?")
     markers = sorted({one.marker for one in answer.citations})
     assert markers == list(range(1, len(markers) + 1))
@@ -65,13 +75,13 @@ def test_markers_run_from_one_and_belong_to_citations(examples: Refdesk) -> None
 @pytest.mark.parametrize(
     "asked", [one for one in QUESTIONS if is_unanswerable(one)], ids=lambda one: one["question"][:40]
 )
-def test_what_the_documents_do_not_say_is_said_to_be_missing(examples: Refdesk, asked: Mapping[str, Any]) -> None:
+def test_what_the_documents_do_not_say_is_said_to_be_missing(examples: AnyDesk, asked: Mapping[str, Any]) -> None:
     answer = examples.ask_sync(asked["question"])
     assert not answer.is_answered and answer.content.startswith(NOT_IN_DOCUMENTS)
     assert answer.confidence.level == "low" and answer.confidence.score <= 0.3 and answer.confidence.reason
 
 
-def test_most_examples_are_answered_by_their_own_lines(examples: Refdesk) -> None:
+def test_most_examples_are_answered_by_their_own_lines(examples: AnyDesk) -> None:
     """Floors that fail on a drop. Measured 2026-11: 26 of 34, 12 in the first quote; mostly one sentence is quoted."""
     found = first = 0
     asked = [one for one in QUESTIONS if one.get("document")]
@@ -84,6 +94,19 @@ def test_most_examples_are_answered_by_their_own_lines(examples: Refdesk) -> Non
     assert first >= 0.3 * len(asked)  # the head of a table comes before its row
 
 
+@pytest.mark.only_on("memory", "postgres", reason="SQLite is what they are compared with")
+def test_every_store_gives_the_same_answers(store_kind: str, examples: AnyDesk, examples_in_sql: Refdesk) -> None:
+    """All questions, in the same words and with the same proofs; most are in the cache by now."""
+    engines = [type(desk.parts.index) for desk in (examples, examples_in_sql)]
+    assert engines == [MemoryIndex if store_kind == "memory" else PostgresIndex, LocalIndex]
+    for question in (one["question"] for one in QUESTIONS):
+        here, there = examples.ask_sync(question), examples_in_sql.ask_sync(question)
+        assert (here.content, here.is_answered) == (there.content, there.is_answered), question
+        assert proofs(here) == proofs(there), question
+        found, wanted = ({hit.chunk.id for hit in desk.search(question, k=10)} for desk in (examples, examples_in_sql))
+        assert len(found & wanted) >= 9, question
+
+
 def _proves(quote: str, asked: Mapping[str, Any]) -> bool:
     bare = " ".join(quote.split())
     if "quote" in asked:
@@ -94,24 +117,24 @@ def _proves(quote: str, asked: Mapping[str, Any]) -> bool:
 @pytest.mark.parametrize(
     "asked", [one for one in QUESTIONS if "documents" in one], ids=lambda one: one["question"][:40]
 )
-def test_conflicts_are_named(examples: Refdesk, asked: Mapping[str, Any]) -> None:
+def test_conflicts_are_named(examples: AnyDesk, asked: Mapping[str, Any]) -> None:
     answer = examples.ask_sync(asked["question"])
     assert set(asked["documents"]) <= {one.document_name for one in answer.citations}
     assert answer.sufficiency.has_conflicts and answer.sufficiency.conflicts[0].text
 
 
-def test_an_empty_library_says_so(desk: Refdesk) -> None:
+def test_an_empty_library_says_so(desk: AnyDesk) -> None:
     answer = desk.ask_sync("What is the warranty?")
     assert not answer.is_answered and "no documents" in answer.confidence.reason
 
 
-def test_small_talk_searches_nothing(examples: Refdesk) -> None:
+def test_small_talk_searches_nothing(examples: AnyDesk) -> None:
     answer = examples.ask_sync("Hello!")
     assert answer.route == "conversational" and answer.content and not answer.citations
     assert "retrieve_ms" not in answer.metrics
 
 
-def test_scope_is_held(own_examples: Refdesk) -> None:
+def test_scope_is_held(own_examples: AnyDesk) -> None:
     own_examples.add_text("secret", "The anchor of the mooring weighs 999 kg.", collection="hidden")
     inside = own_examples.ask_sync(ANCHOR, collection="default")
     assert "999" not in inside.content
@@ -121,7 +144,7 @@ def test_scope_is_held(own_examples: Refdesk) -> None:
 # the stream
 
 
-def test_events_come_in_order_and_add_up(examples: Refdesk) -> None:
+def test_events_come_in_order_and_add_up(examples: AnyDesk) -> None:
     found = events(examples, ANCHOR, cache=False)
     kinds = [type(one) for one in found]
     assert kinds[0] is Thinking and kinds[-1] is Done and kinds.count(Done) == 1
@@ -133,7 +156,7 @@ def test_events_come_in_order_and_add_up(examples: Refdesk) -> None:
     json.dumps([one.to_dict() for one in found])  # every event can be sent
 
 
-def test_every_stage_is_in_the_trace(examples: Refdesk) -> None:
+def test_every_stage_is_in_the_trace(examples: AnyDesk) -> None:
     answer = examples.ask_sync(ANCHOR, cache=False, level="maximum")
     stages = {one["name"]: one for one in examples.trace(answer.trace_id)["stages"]}
     assert {"understand", "retrieve", "judge", "assemble", "generate", "attest", "settle"} <= set(stages)
@@ -142,7 +165,7 @@ def test_every_stage_is_in_the_trace(examples: Refdesk) -> None:
     assert answer.metrics["total_ms"] > 0
 
 
-def test_ask_sync_works_inside_a_running_loop(examples: Refdesk) -> None:
+def test_ask_sync_works_inside_a_running_loop(examples: AnyDesk) -> None:
     async def inside() -> Answer:
         return examples.ask_sync(ANCHOR)
 
@@ -153,7 +176,7 @@ def test_ask_sync_works_inside_a_running_loop(examples: Refdesk) -> None:
 # the cache
 
 
-def test_the_same_question_is_answered_from_the_cache(own_examples: Refdesk) -> None:
+def test_the_same_question_is_answered_from_the_cache(own_examples: AnyDesk) -> None:
     first = own_examples.ask_sync(ANCHOR)
     again = own_examples.ask_sync(f"  {ANCHOR} ")
     assert (first.cached, again.cached) == ("no", "exact")
@@ -161,19 +184,19 @@ def test_the_same_question_is_answered_from_the_cache(own_examples: Refdesk) -> 
     assert own_examples.ask_sync(ANCHOR, cache=False).cached == "no"
 
 
-def test_a_question_that_means_the_same_is_answered_from_the_cache(own_examples: Refdesk) -> None:
+def test_a_question_that_means_the_same_is_answered_from_the_cache(own_examples: AnyDesk) -> None:
     own_examples.ask_sync("How heavy is the anchor of the standard wave buoy mooring?")
     assert own_examples.ask_sync("How heavy is the standard wave buoy mooring's anchor?").cached == "semantic"
 
 
-def test_a_question_that_only_resembles_it_is_offered(own_examples: Refdesk) -> None:
+def test_a_question_that_only_resembles_it_is_offered(own_examples: AnyDesk) -> None:
     own_examples.ask_sync("What does a calibration of a TG-4 cost in 2026?")
     other = own_examples.ask_sync("What does a calibration of a TG-4 cost in 2025?")
     assert other.cached == "no"
     assert "What does a calibration of a TG-4 cost in 2026?" in other.suggested_questions
 
 
-def test_what_changes_the_answer_changes_the_key(own_examples: Refdesk) -> None:
+def test_what_changes_the_answer_changes_the_key(own_examples: AnyDesk) -> None:
     own_examples.ask_sync(ANCHOR)
     assert own_examples.ask_sync(ANCHOR, level="basic").cached == "no"
     assert own_examples.ask_sync(ANCHOR, mode="thorough").cached == "no"
@@ -190,7 +213,7 @@ def test_what_changes_the_answer_changes_the_key(own_examples: Refdesk) -> None:
 # conversations
 
 
-def test_a_follow_up_leans_on_what_was_said(own_examples: Refdesk) -> None:
+def test_a_follow_up_leans_on_what_was_said(own_examples: AnyDesk) -> None:
     own_examples.ask_sync("What does it cost to hire a wave buoy for a month?", conversation_id="c1")
     answer = own_examples.ask_sync("And for a week?", conversation_id="c1")
     # It is not sure what is meant: the question stays as typed, and what it may mean is searched for beside it.
@@ -202,7 +225,7 @@ def test_a_follow_up_leans_on_what_was_said(own_examples: Refdesk) -> None:
     assert turns[2].content == "And for a week?"
 
 
-def test_history_may_be_handed_in(examples: Refdesk) -> None:
+def test_history_may_be_handed_in(examples: AnyDesk) -> None:
     history = [
         {"role": "user", "content": "How heavy is the anchor of the WB-7?"},
         ("assistant", "350 kg."),
@@ -211,7 +234,7 @@ def test_history_may_be_handed_in(examples: Refdesk) -> None:
     assert "anchor" in answer.standalone_question or "WB-7" in answer.standalone_question
 
 
-def test_verbatim_takes_the_correction_back(examples: Refdesk) -> None:
+def test_verbatim_takes_the_correction_back(examples: AnyDesk) -> None:
     typo = "How heavy is the ancher of the wave buoy mooring?"
     corrected = examples.ask_sync(typo)
     assert "anchor" in corrected.corrected_question and corrected.question == typo
@@ -238,20 +261,47 @@ def test_verbatim_takes_the_correction_back(examples: Refdesk) -> None:
     ],
     ids=["empty", "blank", "long", "level", "wizard", "mode", "k", "characters", "document", "history", "setting"],
 )
-def test_a_wrong_call_gets_one_sentence(examples: Refdesk, question: str, options: dict[str, Any]) -> None:
+def test_a_wrong_call_gets_one_sentence(examples: AnyDesk, question: str, options: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as caught:
         examples.ask_sync(question, **options)
     assert "\n" not in caught.value.sentence
 
 
-def test_a_needed_stage_that_fails_ends_the_stream_and_is_named(own_examples: Refdesk) -> None:
-    with own_examples._engine.begin() as connection:  # a library made with another embedder
-        connection.exec_driver_sql("UPDATE state SET value = 'another-model' WHERE name = 'space'")
+NAME = "a\0b"
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(lambda desk: desk.document(NAME), id="document"),
+        pytest.param(lambda desk: desk.find_document(NAME), id="document_by_id"),
+        pytest.param(lambda desk: desk.search("buoy", document=NAME), id="scope"),
+        pytest.param(lambda desk: desk.figure(NAME), id="figure"),
+        pytest.param(lambda desk: desk.graph(NAME), id="entity"),
+        pytest.param(lambda desk: desk.trace(NAME), id="answer"),
+        pytest.param(lambda desk: desk.give_feedback(NAME, "correct"), id="feedback"),
+        pytest.param(lambda desk: desk.conversation(NAME), id="conversation"),
+        pytest.param(lambda desk: desk.remove_conversation(NAME), id="conversation_to_remove"),
+    ],
+)
+def test_nothing_is_called_by_a_name_with_a_zero_character(examples: AnyDesk, look: Any) -> None:
+    """PostgreSQL refuses texts that hold one; who sends one is told the same on every store."""
+    with pytest.raises(NotFound, match=r"there is no|no document"):
+        look(examples)
+    assert examples.messages(NAME) == [] and examples.list_documents(text=NAME) == ([], 0)
+
+
+def test_a_needed_stage_that_fails_ends_the_stream_and_is_named(own_examples: AnyDesk) -> None:
+    if isinstance(own_examples, MemoryDesk):  # a library made with another embedder
+        own_examples.parts.documents.embedder = "another-model"
+    else:
+        with own_examples._engine.begin() as connection:
+            connection.exec_driver_sql("UPDATE state SET value = 'another-model' WHERE name = 'space'")
     last = events(own_examples, ANCHOR)[-1]
     assert isinstance(last, Failed)
     assert last.error.stage == "retrieve" and last.to_dict()["data"]["hint"]
 
 
-def test_general_mode_needs_a_model(examples: Refdesk) -> None:
+def test_general_mode_needs_a_model(examples: AnyDesk) -> None:
     last = events(examples, "What is a tide?", mode="general")[-1]
     assert isinstance(last, Failed) and "needs a model" in str(last.error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine, func, select, text
 
+import postgres_server
 from answer_samples import TYPICAL
 from library_samples import open_desk
 from redis_server import RedisServer, running_redis
@@ -21,9 +23,10 @@ from refdesk.ask.keep import cache_namespace, same_words
 from refdesk.redis_link import RedisLink
 from refdesk.settings import Settings
 from refdesk.store.cache import RedisCache, SqlCache
-from refdesk.store.database import BackgroundWriter, PreparedReader, open_database
+from refdesk.store.database import BackgroundWriter, PreparedReader, open_database, open_server
 from refdesk.store.jobs import clear_copy
 from refdesk.store.memory_records import MemoryCache
+from refdesk.store.postgres import PostgresServer
 from refdesk.store.schema import answer_cache
 from refdesk.types import Scope
 from timing import statements, while_written
@@ -36,9 +39,10 @@ ANSWER = encode_answer(TYPICAL)
 class Process:
     """A cache as one process has it, on a library that others use too."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        self.settings = Settings().changed(settings)
-        self.engine: Engine = open_database(folder / "library.db")
+    def __init__(self, folder: Path, url: str = "", **settings: Any) -> None:
+        self.settings, self.folder, self.url = Settings().changed(settings), folder, url
+        server = PostgresServer(url)
+        self.engine: Engine = open_server(server) if url else open_database(folder / "library.db")
         self.background = BackgroundWriter(self.engine)
         self.reader = PreparedReader(self.engine)
         self.cache = SqlCache(self.reader, self.background, lambda: self.settings)
@@ -118,26 +122,27 @@ def redis() -> Iterator[RedisServer]:
         yield found
 
 
-@pytest.fixture(params=["sql", "memory", "redis"])
+@pytest.fixture(params=["sql", "memory", "redis", "postgres"])
 def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     found: Any = MemoryProcess() if request.param == "memory" else None
     if request.param == "redis":
         found = RedisProcess(tmp_path, request.getfixturevalue("redis"))
-    found = found or Process(tmp_path)
-    yield found
-    found.close()
+    with postgres_server.database() if request.param == "postgres" else nullcontext("") as url:
+        found = found or Process(tmp_path, url)
+        yield found
+        found.close()
 
 
 @pytest.fixture
 def there(here: Any, tmp_path: Path) -> Iterator[Any]:
     found: Any = here
     if isinstance(here, Process):
-        found = RedisProcess(tmp_path, here.redis) if isinstance(here, RedisProcess) else Process(tmp_path)
+        found = RedisProcess(tmp_path, here.redis) if isinstance(here, RedisProcess) else Process(tmp_path, here.url)
     yield found
     found.close()
 
 
-IN_SQL = pytest.mark.parametrize("here", ["sql"], indirect=True)
+IN_SQL = pytest.mark.parametrize("here", ["sql", "postgres"], indirect=True)
 
 
 def unit(*values: float) -> np.ndarray:
@@ -252,7 +257,7 @@ def test_after_a_day_it_is_forgotten(here: Any, there: Any) -> None:
     here.age(86_300)
     assert there.cache.get(NAMESPACE, "q") == ANSWER
     there.age(200)
-    fresh = Process(Path(str(here.engine.url.database)).parent)
+    fresh = Process(here.folder, here.url)
     assert fresh.cache.get(NAMESPACE, "q") is None
     fresh.close()
 
@@ -412,7 +417,7 @@ def test_rights_are_a_border(here: Any) -> None:
 # what it reads
 
 
-@IN_SQL
+@pytest.mark.parametrize("here", ["sql"], indirect=True)
 def test_few_statements_and_none_that_waits_for_a_writer(here: Any, tmp_path: Path) -> None:
     rows = np.random.default_rng(1).standard_normal((1000, 384)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from library_samples import seen_by
-from refdesk import Refdesk
+from memory_desk import KINDS, AnyDesk
 from refdesk.answer import Answer
 from refdesk.ask.catalogue import LISTED, answer_from_catalogue, days_of
 from refdesk.ask.classify import classify, examples
@@ -16,6 +16,7 @@ from refdesk.document_names import subjects
 from refdesk.providers.shipped import OnnxEmbedder
 from refdesk.types import Document, Scope
 
+STORES = KINDS
 TODAY = datetime.date(2026, 11, 16)  # a Monday
 EMBEDDER = OnnxEmbedder(threads=1)
 
@@ -116,7 +117,7 @@ def test_what_it_is_about_stands_outside_the_words_of_asking(text: str, kind: st
 # a real library
 
 
-def test_the_list_names_every_document(examples: Refdesk) -> None:
+def test_the_list_names_every_document(examples: AnyDesk) -> None:
     answer = examples.ask_sync("Which documents do you have?")
     names = sorted(one.name for one in examples.documents())
     assert answer.content.splitlines()[0] == f"There are {len(names)} documents:"
@@ -124,7 +125,7 @@ def test_the_list_names_every_document(examples: Refdesk) -> None:
     assert [one.document_name for one in answer.sources] == names and not answer.citations
 
 
-def test_a_mention_is_cited_where_a_document_first_says_it(examples: Refdesk) -> None:
+def test_a_mention_is_cited_where_a_document_first_says_it(examples: AnyDesk) -> None:
     answer = examples.ask_sync("Which documents mention “mooring”?")
     assert answer.is_answered and "wb7-mooring-sheet.pdf" in answer.content
     first = answer.content.splitlines()[0]
@@ -147,7 +148,7 @@ def test_a_mention_is_cited_where_a_document_first_says_it(examples: Refdesk) ->
     assert {one.document_name for one in answer.sources} == holding
 
 
-def test_a_part_of_what_was_asked_for_is_no_sure_answer(examples: Refdesk) -> None:
+def test_a_part_of_what_was_asked_for_is_no_sure_answer(examples: AnyDesk) -> None:
     answer = examples.ask_sync("Which documents mention “zeppelin mooring”?")
     assert (
         answer.content.startswith("No document mentions “zeppelin mooring”.") and "mention “mooring”" in answer.content
@@ -155,7 +156,7 @@ def test_a_part_of_what_was_asked_for_is_no_sure_answer(examples: Refdesk) -> No
     assert answer.confidence.level == "medium"
 
 
-def test_papers_in_a_library_are_no_documents_of_ours(examples: Refdesk) -> None:
+def test_papers_in_a_library_are_no_documents_of_ours(examples: AnyDesk) -> None:
     for question in (
         "The papers of which poet are collected in the library?",
         "Which letters are kept in the archive?",
@@ -163,12 +164,12 @@ def test_papers_in_a_library_are_no_documents_of_ours(examples: Refdesk) -> None
         assert "list of documents" not in examples.ask_sync(question).confidence.reason
 
 
-def test_what_no_document_mentions_is_said(examples: Refdesk) -> None:
+def test_what_no_document_mentions_is_said(examples: AnyDesk) -> None:
     answer = examples.ask_sync("Which documents mention “zeppelin hangars”?")
     assert not answer.is_answered and answer.content.startswith("No document mentions “zeppelin hangars”.")
 
 
-def test_pages_format_language_and_author_of_a_named_document(examples: Refdesk) -> None:
+def test_pages_format_language_and_author_of_a_named_document(examples: AnyDesk) -> None:
     documents = {one.name: one for one in examples.documents()}
     sheet = documents["wb7-mooring-sheet.pdf"]
     pages = examples.ask_sync("How many pages does wb7-mooring-sheet.pdf have?")
@@ -179,7 +180,7 @@ def test_pages_format_language_and_author_of_a_named_document(examples: Refdesk)
     assert spoken.content == "protokoll-cuxhaven.txt is in German."
 
 
-def test_what_was_added(examples: Refdesk) -> None:
+def test_what_was_added(examples: AnyDesk) -> None:
     answer = examples.ask_sync("What was added today?")
     count = len(examples.documents())
     assert answer.content.startswith(f"{count} documents were added on ")
@@ -188,20 +189,20 @@ def test_what_was_added(examples: Refdesk) -> None:
 
 
 @pytest.mark.parametrize("when", ["since 1 January 2026", "in the last 3000 days", "after May 2020"])
-def test_a_stretch_of_days_is_no_topic(examples: Refdesk, when: str) -> None:
+def test_a_stretch_of_days_is_no_topic(examples: AnyDesk, when: str) -> None:
     text = f"What was added {when}?"
     shelf = Shelf(*examples.documents())
     answer = answer_from_catalogue(Answer("1", text, ""), "added", text, Scope(), shelf)  # type: ignore[arg-type]
     assert answer is not None and answer.content.startswith(f"{len(examples.documents())} documents were added ")
 
 
-def test_the_longest_document(examples: Refdesk) -> None:
+def test_the_longest_document(examples: AnyDesk) -> None:
     most = max(examples.documents(), key=lambda one: one.page_count)
     answer = examples.ask_sync("Which is the longest document?")
     assert answer.content.startswith(f"The longest document is {most.name}: {most.page_count} pages.")
 
 
-def test_scope_and_access_hold(own_examples: Refdesk) -> None:
+def test_scope_and_access_hold(own_examples: AnyDesk) -> None:
     own_examples.add_text("secret.txt", "The mooring of the secret buoy.", collection="vault")
     reader = seen_by(own_examples, "default")
     for question in ("Which documents mention “mooring”?", "Which documents do you have?", "What was added today?"):
@@ -212,13 +213,13 @@ def test_scope_and_access_hold(own_examples: Refdesk) -> None:
     assert scoped.content == "There is 1 document:\n\n- secret.txt"
 
 
-def test_what_the_list_does_not_know_is_left_to_the_search(examples: Refdesk) -> None:
+def test_what_the_list_does_not_know_is_left_to_the_search(examples: AnyDesk) -> None:
     answer = examples.ask_sync("How many pages has the Walmart 10-K?")
     assert answer.model != "none" or not answer.is_answered
     assert not any(one.name in answer.content for one in examples.documents() if "has" in answer.content)
 
 
-def test_answers_of_the_catalogue_are_not_kept_for_tomorrow(examples: Refdesk) -> None:
+def test_answers_of_the_catalogue_are_not_kept_for_tomorrow(examples: AnyDesk) -> None:
     first, second = (examples.ask_sync("What was added this week?") for _ in range(2))
     assert first.content == second.content and second.cached == "no"
 

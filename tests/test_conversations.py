@@ -12,30 +12,35 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from library_samples import open_desk
+from memory_desk import KINDS
+from postgres_server import opened_engine
 from refdesk import Refdesk
 from refdesk.answer import Turn
 from refdesk.errors import UsageError
 from refdesk.records import Older
 from refdesk.store import schema
-from refdesk.store.database import BackgroundWriter, open_database
+from refdesk.store.database import BackgroundWriter
 from refdesk.store.memory_records import MemoryConversations
 from refdesk.store.records import SqlAnswers, SqlConversations, title_of
 from refdesk.store_ports import ConversationStore
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    found = open_database(tmp_path / "library.db")
-    yield found
-    found.dispose()
+def engine(store_kind: str, tmp_path: Path) -> Iterator[Engine | None]:
+    if store_kind == "memory":
+        yield None
+    else:
+        with opened_engine(store_kind, tmp_path) as found:
+            yield found
 
 
-@pytest.fixture(params=["sql", "memory"])
-def store(request: pytest.FixtureRequest, engine: Engine) -> ConversationStore:
-    return SqlConversations(engine) if request.param == "sql" else MemoryConversations()
+@pytest.fixture
+def store(engine: Engine | None) -> ConversationStore:
+    return SqlConversations(engine) if engine else MemoryConversations()
 
 
-IN_SQL = pytest.mark.parametrize("store", ["sql"], indirect=True)
+STORES = KINDS
+IN_SQL = pytest.mark.only_on("sql", "postgres", reason="it reads in the tables what was stored")
 
 
 def exchange(number: int) -> list[Turn]:

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from library_samples import open_desk, seen_by
-from refdesk import Refdesk
+from library_samples import seen_by
+from memory_desk import KINDS, AnyDesk, open_either
 
+STORES = KINDS
 QUESTION = "What does the berth cost a day?"
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
-    with open_desk(tmp_path_factory.mktemp("looked")) as opened:
+def desk(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyDesk]:
+    with open_either(store_kind, tmp_path_factory.mktemp("looked")) as opened:
         opened.add_text("tariff", "The berth costs 12 crowns a day.", collection="harbour")
         opened.add_text("water", "Fresh water is sold by the cubic metre at the berth.", collection="harbour")
         opened.add_text("pay", "The harbour master is paid 40 crowns a day.", collection="hr")
@@ -24,7 +25,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
         yield opened
 
 
-def test_what_is_cited_read_and_dropped(desk: Refdesk) -> None:
+def test_what_is_cited_read_and_dropped(desk: AnyDesk) -> None:
     answer = seen_by(desk, "harbour", "hr").ask_sync(QUESTION)
     passages = desk.trace(answer.id)["passages"]
     assert {one["document_name"] for one in passages} == {"tariff", "water", "pay", "lamp"}
@@ -37,20 +38,20 @@ def test_what_is_cited_read_and_dropped(desk: Refdesk) -> None:
     assert first["lexical_score"] > 0 and 0 < first["cosine"] <= 1 and first["score"] > 0
 
 
-def test_nothing_was_read_for_a_question_that_is_refused(desk: Refdesk) -> None:
+def test_nothing_was_read_for_a_question_that_is_refused(desk: AnyDesk) -> None:
     answer = desk.ask_sync("Who won the chess championship of 1972?")
     passages = desk.trace(answer.id)["passages"]
     assert not answer.citations and passages
     assert {one["use"] for one in passages} <= {"kept", "dropped"}
 
 
-def test_an_answer_from_the_cache_was_looked_up_nowhere(desk: Refdesk) -> None:
+def test_an_answer_from_the_cache_was_looked_up_nowhere(desk: AnyDesk) -> None:
     desk.ask_sync(QUESTION)
     again = desk.ask_sync(QUESTION)
     assert again.cached == "exact" and desk.trace(again.id)["passages"] == []
 
 
-def test_a_name_that_was_looked_at_is_not_seen_without_its_collection(desk: Refdesk) -> None:
+def test_a_name_that_was_looked_at_is_not_seen_without_its_collection(desk: AnyDesk) -> None:
     """The answer rests on the quay alone; papers of others were found, too."""
     anna = seen_by(desk, "quay", "hr", key="anna")
     answer = anna.ask_sync("What does berth 3 cost a day?", cache=False)

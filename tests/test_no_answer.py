@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from evidence_samples import chunk
+from memory_desk import KINDS, AnyDesk, kept_in
 from refdesk import Refdesk
 from refdesk.answer import Retrieved
 from refdesk.ask.extract import Quote
@@ -17,6 +18,7 @@ from refdesk.ask.no_answer import is_told_better, spells_out, whole_number, with
 from refdesk.ask.sentences import ScoredSentence
 from refdesk.types import Document, FoundSpan, Hit, Reading
 
+STORES = KINDS
 MAIL = b"""From: Petra Holm <petra@quay.example>
 To: Office <office@quay.example>
 Subject: Rowing day
@@ -57,7 +59,7 @@ At December 31, 2021, we had approximately 4,300 full-time and part-time employe
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder: Path = tmp_path_factory.mktemp("about")
     (folder / "rowing.eml").write_bytes(MAIL)
     (folder / "moorings.md").write_text(PAPER)
@@ -71,20 +73,26 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
         yield desk
 
 
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
+
+
 @pytest.mark.parametrize("question", ["When does the rowing day take place?", "What is the date of the rowing day?"])
-def test_when_a_mail_was_sent_is_not_when_something_takes_place(desk: Refdesk, question: str) -> None:
+def test_when_a_mail_was_sent_is_not_when_something_takes_place(desk: AnyDesk, question: str) -> None:
     assert not desk.ask_sync(question, cache=False).is_answered
 
 
 @pytest.mark.parametrize("question", ["When was the mail about the rowing day sent?", "When did Petra Holm write?"])
-def test_when_a_mail_was_sent_is_told_where_it_is_asked(desk: Refdesk, question: str) -> None:
+def test_when_a_mail_was_sent_is_told_where_it_is_asked(desk: AnyDesk, question: str) -> None:
     answer = desk.ask_sync(question, cache=False)
     assert answer.is_answered
     assert "4 Jun 2024" in answer.short
 
 
 @pytest.mark.parametrize("question", ["Who wrote the paper on mooring loads?", "Who is the author of moorings.md?"])
-def test_who_wrote_a_paper_stands_below_its_title(desk: Refdesk, question: str) -> None:
+def test_who_wrote_a_paper_stands_below_its_title(desk: AnyDesk, question: str) -> None:
     answer = desk.ask_sync(question, cache=False)
     assert answer.is_answered
     assert "Ilse Vahr" in answer.content
@@ -100,7 +108,7 @@ def test_what_a_program_left_as_the_author_is_no_name(tmp_path: Path) -> None:
         assert "ARRAY" not in desk.ask_sync("Who wrote loads.html?", cache=False).content
 
 
-def test_the_name_of_a_document_does_not_choose_its_passage(desk: Refdesk) -> None:
+def test_the_name_of_a_document_does_not_choose_its_passage(desk: AnyDesk) -> None:
     assert desk.ask_sync("How many employees did Northship have?", cache=False).short == "4,300"
 
 

@@ -8,19 +8,21 @@ from dataclasses import replace
 import pytest
 
 from evidence_samples import add, ask, find
-from refdesk import Refdesk
+from memory_desk import KINDS, AnyDesk, open_either
 from refdesk.answer import Retrieved
 from refdesk.ask.judge import LOOKED_AT, Relevance, judge, probability
 
+STORES = KINDS
+
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
-    with Refdesk(tmp_path_factory.mktemp("relevance")) as opened:
+def desk(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyDesk]:
+    with open_either(store_kind, tmp_path_factory.mktemp("relevance")) as opened:
         add(opened)
         yield opened
 
 
-def judged(desk: Refdesk, text: str) -> Relevance:
+def judged(desk: AnyDesk, text: str) -> Relevance:
     query = ask(desk, text)
     return judge(query, find(desk, query))
 
@@ -34,27 +36,27 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("there", "absent"), PAIRS)
-def test_what_is_there_is_likelier_than_what_is_not(desk: Refdesk, there: str, absent: str) -> None:
+def test_what_is_there_is_likelier_than_what_is_not(desk: AnyDesk, there: str, absent: str) -> None:
     assert judged(desk, there).probability > judged(desk, absent).probability
 
 
 @pytest.mark.parametrize("question", [one for one, _ in PAIRS])
-def test_what_is_there_stays_above_the_floor(desk: Refdesk, question: str) -> None:
+def test_what_is_there_stays_above_the_floor(desk: AnyDesk, question: str) -> None:
     assert judged(desk, question).probability > desk.settings.answer_floor
 
 
-def test_what_is_far_off_falls_below_the_floor(desk: Refdesk) -> None:
+def test_what_is_far_off_falls_below_the_floor(desk: AnyDesk) -> None:
     assert judged(desk, "Who won the chess championship in Reykjavik in 1972?").probability < desk.settings.answer_floor
 
 
-def test_missing_words_are_named_as_typed(desk: Refdesk) -> None:
+def test_missing_words_are_named_as_typed(desk: AnyDesk) -> None:
     missing = judged(desk, "How many gliders were sold to Norway?").missing_terms
     assert "Norway" in missing
     assert "gliders" not in missing
     assert "many" not in missing
 
 
-def test_nothing_found_is_certain(desk: Refdesk) -> None:
+def test_nothing_found_is_certain(desk: AnyDesk) -> None:
     query = ask(desk, "How heavy is the anchor?")
     empty = judge(query, Retrieved((), (), {}, {}))
     assert empty.probability == 0.0
@@ -62,11 +64,11 @@ def test_nothing_found_is_certain(desk: Refdesk) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "?", "the of", "北浜港の点検はいつですか。", "a" * 5000, "1 2 3 4"])
-def test_odd_questions_are_judged_too(desk: Refdesk, text: str) -> None:
+def test_odd_questions_are_judged_too(desk: AnyDesk, text: str) -> None:
     assert 0.0 <= judged(desk, text).probability <= 1.0
 
 
-def test_without_vectors_the_words_still_speak(desk: Refdesk) -> None:
+def test_without_vectors_the_words_still_speak(desk: AnyDesk) -> None:
     query = ask(desk, "How heavy is the anchor?")
     found = replace(find(desk, query), sentence_vectors={})
     assert 0.0 < judge(query, found).probability < 1.0
@@ -88,7 +90,7 @@ def test_of_a_row_words_and_the_reader_decide() -> None:
     assert probability(level | {"best": 0.9}) > probability(level)
 
 
-def test_what_was_looked_at_counts_beside_the_hits(desk: Refdesk) -> None:
+def test_what_was_looked_at_counts_beside_the_hits(desk: AnyDesk) -> None:
     query = ask(desk, "How heavy is the anchor?")
     found = find(desk, query)
     alone = replace(found, hits=found.hits[:1])
@@ -97,7 +99,7 @@ def test_what_was_looked_at_counts_beside_the_hits(desk: Refdesk) -> None:
 
 
 @pytest.mark.parametrize(("before", "is_judged"), [(19, True), (20, False)])
-def test_only_so_many_are_looked_at(desk: Refdesk, before: int, is_judged: bool) -> None:
+def test_only_so_many_are_looked_at(desk: AnyDesk, before: int, is_judged: bool) -> None:
     """A passage that says it, behind others that say nothing of it."""
     query = ask(desk, "How heavy is the anchor?")
     found = find(desk, query)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_desk import KINDS, AnyDesk, kept_in
 from refdesk import Answer, Refdesk
 from refdesk.ask.listing import listings
 from refdesk.ask.wording import is_missing, language_of, other_language, said, wants
@@ -18,13 +19,21 @@ from refdesk.types import Chunk, Sentence
 from saying_samples import BATTERY, CHECKS, PAPERS, write_samples
 from test_quotes import check
 
+STORES = KINDS
+
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder = tmp_path_factory.mktemp("documents")
     write_samples(folder)
     with Refdesk(tmp_path_factory.mktemp("saying") / "library") as found:
         assert {one.outcome for one in found.add(folder)} == {"added"}
+        yield found
+
+
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
         yield found
 
 
@@ -64,7 +73,7 @@ def claims(answer: Answer) -> list[str]:
         ),
     ],
 )
-def test_a_list_is_given_whole_in_order_and_cited(desk: Refdesk, question: str, lead: str, items: list[str]) -> None:
+def test_a_list_is_given_whole_in_order_and_cited(desk: AnyDesk, question: str, lead: str, items: list[str]) -> None:
     answer = desk.ask_sync(question)
     assert claims(answer) == [lead, *items]
     assert answer.content == "\n".join([f"{lead} [1]", *(f"- {item} [1]" for item in items)])
@@ -80,7 +89,7 @@ def test_a_list_is_given_whole_in_order_and_cited(desk: Refdesk, question: str, 
         pytest.param("How can I change the battery of a forklift?", f"1 {BATTERY[0]}", 4, id="pdf"),
     ],
 )
-def test_steps_are_those_of_one_section_in_order(desk: Refdesk, question: str, first: str, count: int) -> None:
+def test_steps_are_those_of_one_section_in_order(desk: AnyDesk, question: str, first: str, count: int) -> None:
     answer = desk.ask_sync(question)
     assert len(answer.claims) == count
     assert answer.claims[0].text.startswith(first)
@@ -90,36 +99,36 @@ def test_steps_are_those_of_one_section_in_order(desk: Refdesk, question: str, f
     assert not answer.short
 
 
-def test_a_step_of_two_sentences_stays_one_step(desk: Refdesk) -> None:
+def test_a_step_of_two_sentences_stays_one_step(desk: AnyDesk) -> None:
     lines = desk.ask_sync("How do I descale the Brava 300?").content.splitlines()
     assert lines[2] == "3. Pour one sachet of descaler into the tank. [1] Fill it up with a litre of water. [1]"
 
 
-def test_rows_of_a_table_are_a_list(examples: Refdesk) -> None:
+def test_rows_of_a_table_are_a_list(examples: AnyDesk) -> None:
     answer = examples.ask_sync("Which error codes does the TG-4 have?")
     assert [text.partition(" | ")[0] for text in claims(answer)] == ["Code", "E11", "E23", "E31", "E42", "E57"]
     assert check(examples, answer) == 6
 
 
-def test_a_table_in_several_chunks_is_one_list(examples: Refdesk) -> None:
+def test_a_table_in_several_chunks_is_one_list(examples: AnyDesk) -> None:
     answer = examples.ask_sync("List the parts of the WB-7 mooring")
     assert [text.partition(" | ")[0] for text in claims(answer)] == ["Item", *"123456789"]
     assert check(examples, answer) == 10
 
 
-def test_only_the_rows_that_are_asked_for(examples: Refdesk) -> None:
+def test_only_the_rows_that_are_asked_for(examples: AnyDesk) -> None:
     answer = examples.ask_sync("Which spare parts are there for the TG-4?")
     assert len(answer.claims) == 7 and all("| Spare part | TG-4" in text for text in claims(answer)[1:])
     assert answer.confidence.level != "high", "rows of a table are never sure"
 
 
-def test_an_item_alone_answers_what_asks_for_one_thing(desk: Refdesk) -> None:
+def test_an_item_alone_answers_what_asks_for_one_thing(desk: AnyDesk) -> None:
     answer = desk.ask_sync("How long must the cup button be held when the Brava 300 is descaled?")
     assert claims(answer)[0] == "5. Hold the cup button for five seconds until the red drop blinks."
     assert answer.short == "five seconds"
 
 
-def test_what_no_list_tells_is_never_sure(examples: Refdesk) -> None:
+def test_what_no_list_tells_is_never_sure(examples: AnyDesk) -> None:
     """Who changes a battery is not how it is changed."""
     assert examples.ask_sync("How do I replace the battery of the TG-4?").confidence.level == "low"
 
@@ -138,7 +147,7 @@ def test_a_long_list_is_shown_in_part_and_counted(tmp_path: Path) -> None:
     assert answer.notes == ("The list has 20 items; the first 12 are shown. The others are on page 1 of “rules.md”.",)
 
 
-def test_an_enumeration_in_prose_is_the_short_answer(desk: Refdesk) -> None:
+def test_an_enumeration_in_prose_is_the_short_answer(desk: AnyDesk) -> None:
     answer = desk.ask_sync("What are the departments of Holm Shipping?")
     assert answer.short == "Chartering, Fleet Operations, Crewing and Finance"
     assert len(answer.claims) == 1
@@ -168,7 +177,7 @@ def test_a_list_goes_on_in_the_next_chunk() -> None:
 # --- side by side ----------------------------------------------------------------------------------------------------
 
 
-def test_rows_of_one_table_are_compared_cell_by_cell(desk: Refdesk) -> None:
+def test_rows_of_one_table_are_compared_cell_by_cell(desk: AnyDesk) -> None:
     answer = desk.ask_sync("Compare the Brava 200 and the Brava 500")
     (figure,) = answer.figures
     assert figure.table == (
@@ -182,18 +191,18 @@ def test_rows_of_one_table_are_compared_cell_by_cell(desk: Refdesk) -> None:
     assert check(desk, answer) == 3
 
 
-def test_only_what_is_asked_for_is_compared(desk: Refdesk) -> None:
+def test_only_what_is_asked_for_is_compared(desk: AnyDesk) -> None:
     answer = desk.ask_sync("Compare the price of the Brava 200 and the Brava 300")
     assert answer.content == "Price: 420 euros (Brava 200), 610 euros (Brava 300) [1]"
 
 
-def test_a_table_that_lacks_what_is_asked_for_compares_nothing(examples: Refdesk) -> None:
+def test_a_table_that_lacks_what_is_asked_for_compares_nothing(examples: AnyDesk) -> None:
     """The table of batteries has no prices."""
     answer = examples.ask_sync("Compare the price of the alkaline pack and the lithium pack")
     assert "months" not in answer.content or answer.confidence.level == "low"
 
 
-def test_without_a_table_each_side_has_a_sentence(desk: Refdesk) -> None:
+def test_without_a_table_each_side_has_a_sentence(desk: AnyDesk) -> None:
     answer = desk.ask_sync("What is the difference between the wired and the wireless network?")
     assert [text.split(" reaches ")[0] for text in claims(answer)] == [
         "The wired network",
@@ -202,7 +211,7 @@ def test_without_a_table_each_side_has_a_sentence(desk: Refdesk) -> None:
     assert not answer.figures
 
 
-def test_a_side_that_nothing_names_is_said(desk: Refdesk) -> None:
+def test_a_side_that_nothing_names_is_said(desk: AnyDesk) -> None:
     answer = desk.ask_sync("Compare the wired network and the telegraph office")
     assert answer.confidence.level == "low"
 
@@ -210,7 +219,7 @@ def test_a_side_that_nothing_names_is_said(desk: Refdesk) -> None:
 # --- a document in a few sentences -----------------------------------------------------------------------------------
 
 
-def test_a_document_is_summed_up_by_its_sections(desk: Refdesk) -> None:
+def test_a_document_is_summed_up_by_its_sections(desk: AnyDesk) -> None:
     answer = desk.ask_sync("Summarise the forklift safety instruction")
     assert {one.document_name for one in answer.citations} == {"forklift-safety.pdf"}
     assert 3 <= len(answer.claims) <= 6 and answer.is_answered
@@ -254,7 +263,7 @@ Lind, B., Moe, C. (2021). Copper Guards. Harbour Press, vol. 4.
     )
 
 
-def test_the_document_that_is_named_is_summed_up_and_no_other(examples: Refdesk) -> None:
+def test_the_document_that_is_named_is_summed_up_and_no_other(examples: AnyDesk) -> None:
     answer = examples.ask_sync("Give me an overview of the field manual")
     assert answer.is_answered
     assert {one.document_name for one in answer.citations} == {"wb7-field-manual.epub"}
@@ -284,12 +293,12 @@ def test_yes_and_no_are_said_for_certain_or_not_at_all(question: str, sentence: 
     assert yes_or_no(question, [sentence]) == wanted
 
 
-def test_yes_comes_before_the_sentence(desk: Refdesk) -> None:
+def test_yes_comes_before_the_sentence(desk: AnyDesk) -> None:
     answer = desk.ask_sync("Are phones forbidden while driving?")
     assert answer.short == "Yes." and claims(answer) == ["Phones are forbidden while driving."]
 
 
-def test_a_name_is_no_definition(examples: Refdesk) -> None:
+def test_a_name_is_no_definition(examples: AnyDesk) -> None:
     assert examples.ask_sync("What is storm mode?").short != "the buoy"
 
 
@@ -336,7 +345,7 @@ def test_the_language_of_a_question(question: str, language: str) -> None:
     assert language_of(question) == language
 
 
-def test_another_language_is_said_and_the_frames_are_in_the_question_s(desk: Refdesk) -> None:
+def test_another_language_is_said_and_the_frames_are_in_the_question_s(desk: AnyDesk) -> None:
     answer = desk.ask_sync("Wie viele Einwohner hat die Stadt Hamburg?")
     assert not answer.is_answered and is_missing(answer.content)
     assert answer.content.startswith("Das steht nicht in den Dokumenten. Am nächsten kommt dem:")
@@ -345,7 +354,7 @@ def test_another_language_is_said_and_the_frames_are_in_the_question_s(desk: Ref
     assert note.startswith("Die Frage ist auf Deutsch gestellt, die Dokumente sind auf Englisch geschrieben")
 
 
-def test_the_same_language_is_not_worth_a_note(desk: Refdesk) -> None:
+def test_the_same_language_is_not_worth_a_note(desk: AnyDesk) -> None:
     assert desk.ask_sync("How do I connect to the VPN?").notes == ()
     assert other_language("Wie schwer ist die Boje?", {"de", "en"}) == ""
     assert said("missing", "How many people live in Hamburg?") == "The documents do not say this."

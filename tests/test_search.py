@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memory_desk import KINDS, AnyDesk, open_either, opened_again
 from refdesk import Refdesk, Scope, UsageError
 from refdesk.arguments import METHODS
 from refdesk.ports import Embedded
@@ -20,6 +21,7 @@ from refdesk.store_ports import Ready
 from refdesk.text import query_terms
 from refdesk.types import Chunk, Document, Kind, Page, Sentence, Span
 
+STORES = KINDS
 QUESTION = "How often must a TG-4 be recalibrated?"
 
 
@@ -27,7 +29,7 @@ QUESTION = "How often must a TG-4 be recalibrated?"
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_hits_carry_both_true_scores(examples: Refdesk, method: Any) -> None:
+def test_hits_carry_both_true_scores(examples: AnyDesk, method: Any) -> None:
     hits = examples.search(QUESTION, k=10, method=method)
     ids = [hit.chunk.id for hit in hits]
     assert len(set(ids)) == 10
@@ -45,7 +47,7 @@ def test_hits_carry_both_true_scores(examples: Refdesk, method: Any) -> None:
         assert scores == [hit.cosine for hit in hits]
 
 
-def test_the_hybrid_score_is_the_formula(examples: Refdesk) -> None:
+def test_the_hybrid_score_is_the_formula(examples: AnyDesk) -> None:
     """TM2C2 over the candidates of both engines, computed here by hand."""
     examples.parts.index.refresh()
     vector = examples.parts.embedder.embed_query(QUESTION)
@@ -65,7 +67,7 @@ def test_the_hybrid_score_is_the_formula(examples: Refdesk) -> None:
     assert [hit.score for hit in hits] == pytest.approx([expected[hit.chunk.id] for hit in hits], abs=1e-4)
 
 
-def test_the_weight_is_a_setting(examples: Refdesk) -> None:
+def test_the_weight_is_a_setting(examples: AnyDesk) -> None:
     def order(weight: float) -> list[int]:
         return [hit.chunk.id for hit in examples.search(QUESTION, k=5, settings={"rag.dense_weight": weight})]
 
@@ -73,24 +75,23 @@ def test_the_weight_is_a_setting(examples: Refdesk) -> None:
     assert order(1.0) == dense != order(0.0)
 
 
-def test_rrf_scores_come_from_ranks(examples: Refdesk) -> None:
+def test_rrf_scores_come_from_ranks(examples: AnyDesk) -> None:
     first = examples.search(QUESTION, k=1, method="rrf")[0]
     assert first.score <= 2 / 31
     by_setting = examples.search(QUESTION, k=1, settings={"rag.fusion": "rrf"})[0]
     assert (by_setting.chunk.id, by_setting.score) == (first.chunk.id, first.score)
 
 
-def test_the_order_is_the_same_every_time(examples: Refdesk) -> None:
+def test_the_order_is_the_same_every_time(examples: AnyDesk) -> None:
     runs = [[hit.chunk.id for hit in examples.search(QUESTION, k=30)] for _ in range(5)]
     assert all(run == runs[0] for run in runs)
-    again = Refdesk(examples.folder)
-    assert [hit.chunk.id for hit in again.search(QUESTION, k=30)] == runs[0]
-    again.close()
+    with opened_again(examples) as again:
+        assert [hit.chunk.id for hit in again.search(QUESTION, k=30)] == runs[0]
     shallow = [hit.chunk.id for hit in examples.search(QUESTION, k=3)]
     assert shallow == runs[0][:3], "asking for fewer gives the beginning of the same list"
 
 
-def test_threads_search_at_once(examples: Refdesk) -> None:
+def test_threads_search_at_once(examples: AnyDesk) -> None:
     questions = [QUESTION, "parental leave", "copper guard", "wave buoy", "検潮器"] * 8
     alone = [[hit.chunk.id for hit in examples.search(text, k=10)] for text in questions]
     with ThreadPoolExecutor(8) as pool:
@@ -98,7 +99,7 @@ def test_threads_search_at_once(examples: Refdesk) -> None:
     assert together == alone
 
 
-def test_a_hit_as_a_dictionary_has_what_a_citation_needs(examples: Refdesk) -> None:
+def test_a_hit_as_a_dictionary_has_what_a_citation_needs(examples: AnyDesk) -> None:
     hit = examples.search("anchor of the standard wave buoy mooring", k=1)[0]
     said = hit.to_dict()
     assert said["document_name"] == "wb7-mooring-sheet.pdf" and said["page"] == 1 and said["pages"] == [1]
@@ -113,8 +114,8 @@ QUERY = "harbour fee"
 
 
 @pytest.fixture(scope="module")
-def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
-    with Refdesk(tmp_path_factory.mktemp("crowded") / "library") as desk:
+def crowded(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyDesk]:
+    with open_either(store_kind, tmp_path_factory.mktemp("crowded") / "library") as desk:
         wanted = desk.parts.embedder.embed_query(QUERY)
         numbers = np.random.default_rng(3)
         far = numbers.standard_normal((INSIDE, len(wanted))).astype(np.float32)
@@ -167,7 +168,7 @@ FILTERS: list[Any] = [
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("filters", FILTERS)
-def test_filters_are_inside_the_search(crowded: Refdesk, method: Any, filters: dict[str, Any]) -> None:
+def test_filters_are_inside_the_search(crowded: AnyDesk, method: Any, filters: dict[str, Any]) -> None:
     hits = crowded.search(QUERY, k=10, method=method, **filters)
     assert [hit.document.name for hit in hits] == ["few"] * 10
     assert all(hit.lexical_score > 0 for hit in hits), "BM25 of the whole library, not of the scope"
@@ -187,19 +188,19 @@ def test_filters_are_inside_the_search(crowded: Refdesk, method: Any, filters: d
         pytest.param({"document": "few", "collection": "public"}, id="not_there"),
     ],
 )
-def test_an_empty_scope_gives_nothing(crowded: Refdesk, method: Any, filters: dict[str, Any]) -> None:
+def test_an_empty_scope_gives_nothing(crowded: AnyDesk, method: Any, filters: dict[str, Any]) -> None:
     assert crowded.search(QUERY, k=10, method=method, **filters) == []
 
 
-def test_one_page(crowded: Refdesk) -> None:
+def test_one_page(crowded: AnyDesk) -> None:
     assert [hit.page for hit in crowded.search(QUERY, k=10, pages=(7, 7))] == [7]
 
 
-def test_all_of_a_large_library(crowded: Refdesk) -> None:
+def test_all_of_a_large_library(crowded: AnyDesk) -> None:
     assert len(crowded.search(QUERY, k=10**9)) == OUTSIDE + INSIDE
 
 
-def test_removed_documents_are_not_found(own_examples: Refdesk) -> None:
+def test_removed_documents_are_not_found(own_examples: AnyDesk) -> None:
     assert own_examples.search(QUESTION, k=3)[0].document.name in ("service-price-list-2026.pdf", "tg4-support.html")
     own_examples.remove("service-price-list-2026.pdf", "tg4-support.html")
     names = {hit.document.name for method in METHODS for hit in own_examples.search(QUESTION, k=50, method=method)}
@@ -231,7 +232,7 @@ def test_removed_documents_are_not_found(own_examples: Refdesk) -> None:
         pytest.param({"text": " \n\t"}, "the search text is empty", id="blank"),
     ],
 )
-def test_a_wrong_call_gets_one_sentence(examples: Refdesk, arguments: dict[str, Any], message: str) -> None:
+def test_a_wrong_call_gets_one_sentence(examples: AnyDesk, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         examples.search(**{"text": "gauge", **arguments})
 
@@ -253,30 +254,30 @@ def test_a_wrong_call_gets_one_sentence(examples: Refdesk, arguments: dict[str, 
     ],
 )
 @pytest.mark.parametrize("method", METHODS)
-def test_any_text_may_be_asked(examples: Refdesk, text: str, method: Any) -> None:
+def test_any_text_may_be_asked(examples: AnyDesk, text: str, method: Any) -> None:
     hits = examples.search(text, k=5, method=method)
     assert len(hits) == 5 or method == "bm25"
     for hit in hits:
         assert math.isfinite(hit.score) and -1.001 <= hit.cosine <= 1.001 and hit.lexical_score >= 0
 
 
-def test_stop_words_are_searched_for_when_nothing_else_is_left(examples: Refdesk) -> None:
+def test_stop_words_are_searched_for_when_nothing_else_is_left(examples: AnyDesk) -> None:
     assert examples.search("what is the", k=3, method="bm25")
     assert examples.search("?!", method="bm25") == []
 
 
-def test_japanese_finds_japanese(examples: Refdesk) -> None:
+def test_japanese_finds_japanese(examples: AnyDesk) -> None:
     hits = examples.search("次回の点検", k=1, method="bm25")
     assert hits[0].document.name == "kitahama-maintenance.txt" and hits[0].lexical_score > 0
 
 
-def test_german_words_are_stemmed_in_a_mixed_library(examples: Refdesk) -> None:
+def test_german_words_are_stemmed_in_a_mixed_library(examples: AnyDesk) -> None:
     """The minutes say "Geräte" and "Nachrüstung"; the question says "Gerät" and "Nachrüstungen"."""
     for text in ("Gerät", "Nachrüstungen", "NACHRÜSTUNG"):
         assert examples.search(text, k=1, method="bm25")[0].document.name == "protokoll-cuxhaven.txt"
 
 
-def test_right_to_left_text_is_found(desk: Refdesk) -> None:
+def test_right_to_left_text_is_found(desk: AnyDesk) -> None:
     desk.add_text("fees", "رسوم الميناء للعام المقبل هي ستمائة يورو.")
     desk.add_text("tides", "מנהל הנמל קבע את התעריפים לשנה הבאה.")
     desk.add_text("other", "Nothing of the kind.")
@@ -284,16 +285,23 @@ def test_right_to_left_text_is_found(desk: Refdesk) -> None:
     assert desk.search("התעריפים", k=1, method="bm25")[0].document.name == "tides"
 
 
+@pytest.fixture(scope="module")
+def empty(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyDesk]:
+    """A library in which nothing is, and nothing must be after a test."""
+    with open_either(store_kind, tmp_path_factory.mktemp("empty") / "library") as desk:
+        yield desk
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_an_empty_library_gives_nothing(desk: Refdesk, method: Any) -> None:
-    assert desk.search("anything", method=method) == []
-    assert desk.documents() == []
+def test_an_empty_library_gives_nothing(empty: AnyDesk, method: Any) -> None:
+    assert empty.search("anything", method=method) == []
+    assert empty.documents() == []
 
 
 # texts
 
 
-def test_a_text_is_replaced_under_its_name(desk: Refdesk) -> None:
+def test_a_text_is_replaced_under_its_name(desk: AnyDesk) -> None:
     first = desk.add_text("note", "The pilot boat is red.")
     assert first.outcome == "added" and first.document is not None
     assert desk.add_text("note", "The pilot boat is red.").outcome == "unchanged"
@@ -308,7 +316,7 @@ def test_a_text_is_replaced_under_its_name(desk: Refdesk) -> None:
         desk.document("note")
 
 
-def test_texts_as_pairs_and_mappings(desk: Refdesk) -> None:
+def test_texts_as_pairs_and_mappings(desk: AnyDesk) -> None:
     results = desk.add_texts(
         [
             ("pair", "A text in a pair."),
@@ -326,7 +334,7 @@ def test_texts_as_pairs_and_mappings(desk: Refdesk) -> None:
     assert desk.search("text", metadata={"year": 2024})[0].document.name == "more"  # type: ignore[dict-item]
 
 
-def test_halves_of_surrogate_pairs_do_no_harm(desk: Refdesk) -> None:
+def test_halves_of_surrogate_pairs_do_no_harm(desk: AnyDesk) -> None:
     one = {"name": "n\ud800", "text": "A \udfff text.", "metadata": {"m\ud800": "v\ud800"}, "collection": "c\ud800"}
     assert [added.outcome for added in desk.add_texts([one])] == ["added"]
     assert desk.document("n\ud800").name == "n?"
@@ -334,7 +342,16 @@ def test_halves_of_surrogate_pairs_do_no_harm(desk: Refdesk) -> None:
     assert hit.chunk.text == "A ? text."
 
 
-def test_the_last_text_of_a_name_wins(desk: Refdesk) -> None:
+def test_a_zero_character_in_a_name_does_no_harm(desk: AnyDesk) -> None:
+    """PostgreSQL refuses texts that hold one."""
+    one = {"name": "n\0", "text": "A \0 text.", "title": "t\0", "metadata": {"m": "v\0"}}
+    (added,) = desk.add_texts([one, ("n", "Another.")])[:1]
+    assert added.outcome == "added" and added.document is not None
+    assert desk.document("n\0").id == added.document.id and desk.document("n").id != added.document.id
+    assert [hit.document.id for hit in desk.search("text", metadata={"m": "v\0"})] == [added.document.id]
+
+
+def test_the_last_text_of_a_name_wins(desk: AnyDesk) -> None:
     results = desk.add_texts([("one", "The first says red."), ("two", "Blue."), ("one", "The second says green.")])
     assert [(one.name, one.outcome) for one in results] == [("one", "added"), ("two", "added")]
     assert desk.pages("one")[0].text.strip() == "The second says green."
@@ -358,19 +375,19 @@ def test_the_last_text_of_a_name_wins(desk: Refdesk) -> None:
         ),
     ],
 )
-def test_a_bad_text_gets_one_sentence_and_adds_nothing(desk: Refdesk, bad: Any, message: str) -> None:
+def test_a_bad_text_gets_one_sentence_and_adds_nothing(empty: AnyDesk, bad: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        desk.add_texts([("good", "A good text."), bad])
-    assert desk.documents() == []
+        empty.add_texts([("good", "A good text."), bad])
+    assert empty.documents() == []
 
 
-def test_an_empty_text_fails_alone(desk: Refdesk) -> None:
+def test_an_empty_text_fails_alone(desk: AnyDesk) -> None:
     results = desk.add_texts([("empty", ""), ("blank", " \n "), ("good", "A good text.")])
     assert [one.outcome for one in results] == ["failed", "failed", "added"]
     assert "nothing" in results[0].reason
 
 
-def test_a_name_goes_before_the_beginning_of_an_id(desk: Refdesk) -> None:
+def test_a_name_goes_before_the_beginning_of_an_id(desk: AnyDesk) -> None:
     """Otherwise `remove("3")` could take away the document whose id begins with 3."""
     added = desk.add_texts([(letter, f"Text number {letter}.") for letter in "0123456789abcdef"])
     for one in added:
@@ -379,7 +396,7 @@ def test_a_name_goes_before_the_beginning_of_an_id(desk: Refdesk) -> None:
     assert desk.document(added[3].document.id[:12]).name == "3"  # type: ignore[union-attr]
 
 
-def test_documents_by_collection_and_status(desk: Refdesk) -> None:
+def test_documents_by_collection_and_status(desk: AnyDesk) -> None:
     desk.add_texts([("a", "One."), ("b", "")], collection="x/y")
     assert [one.name for one in desk.documents(collection="x", status="ready")] == ["a"]
     assert [one.name for one in desk.documents(status="failed")] == ["b"]
@@ -393,15 +410,14 @@ def test_a_library_that_is_a_file(tmp_path: Path) -> None:
         Refdesk(tmp_path / "file")
 
 
-def test_a_word_that_is_said_twice_counts_more(tmp_path: Path) -> None:
-    with Refdesk(tmp_path / "library") as desk:
-        desk.add_texts([("fee", "The fee is due."), ("berth", "The berth is due."), ("crane", "The crane is out.")])
+def test_a_word_that_is_said_twice_counts_more(desk: AnyDesk) -> None:
+    desk.add_texts([("fee", "The fee is due."), ("berth", "The berth is due."), ("crane", "The crane is out.")])
 
-        def scores(text: str, method: Any) -> dict[str, float]:
-            return {hit.document.name: hit.lexical_score for hit in desk.search(text, method=method)}
+    def scores(text: str, method: Any) -> dict[str, float]:
+        return {hit.document.name: hit.lexical_score for hit in desk.search(text, method=method)}
 
-        for method in METHODS:  # a chunk that only the vectors found gets its BM25 score afterwards, counted alike
-            even, uneven = scores("fee berth", method), scores("fee fee berth", method)
-            assert even["fee"] == pytest.approx(even["berth"])
-            assert uneven["fee"] == pytest.approx(1.5 * uneven["berth"])
-            assert uneven["fee"] + uneven["berth"] == pytest.approx(even["fee"] + even["berth"]), "comparable"
+    for method in METHODS:  # a chunk that only the vectors found gets its BM25 score afterwards, counted alike
+        even, uneven = scores("fee berth", method), scores("fee fee berth", method)
+        assert even["fee"] == pytest.approx(even["berth"])
+        assert uneven["fee"] == pytest.approx(1.5 * uneven["berth"])
+        assert uneven["fee"] + uneven["berth"] == pytest.approx(even["fee"] + even["berth"]), "comparable"

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from fit_spelling import FEATURES
-from refdesk import Refdesk
+from memory_desk import KINDS, AnyDesk, open_either
 from refdesk.ask.understand import WEIGHTS_FILE, correct, spelled, word_list
 from refdesk.text import edit_distances
 from refdesk.types import Scope
 
+STORES = KINDS
 HELD = {"anchor": 8, "warranty": 5, "beyonce": 3, "numpy": 4, "pgvector": 2, "amcor": 9, "mooring": 6, "stahl": 1}
 
 
@@ -145,40 +146,38 @@ def test_a_word_of_another_language_a_name_and_a_code_stay(text: str, languages:
 # with a real library
 
 
-def test_words_of_the_documents(examples: Refdesk) -> None:
+def test_words_of_the_documents(examples: AnyDesk) -> None:
     found = spelled("What does the moorng weigh?", examples.parts.reader, Scope())
     assert found.changes == (("moorng", "mooring"),)
     assert not spelled("What does the mooring weigh?", examples.parts.reader, Scope()).changes
 
 
-def test_a_word_outside_the_scope_is_never_named(tmp_path: Path) -> None:
-    with Refdesk(tmp_path / "library") as desk:
-        desk.add_text("a", "The project Qualvorium is secret. The Qualvorium costs much.", collection="closed")
-        desk.add_text("b", "The lighthouse is white.", collection="open")
-        typed = "What does the project qualvorum cost?"
-        assert spelled(typed, desk.parts.reader, Scope()).changes == (("qualvorum", "qualvorium"),)
-        assert not spelled(typed, desk.parts.reader, Scope(access=("open",))).changes
-        assert not desk.parts.reader.similar_words("qualvorum", 2, Scope(access=("open",)))
-        assert desk.parts.reader.similar_words("qualvorum", 2, Scope()) == [("qualvorium", 1)]
+def test_a_word_outside_the_scope_is_never_named(desk: AnyDesk) -> None:
+    desk.add_text("a", "The project Qualvorium is secret. The Qualvorium costs much.", collection="closed")
+    desk.add_text("b", "The lighthouse is white.", collection="open")
+    typed = "What does the project qualvorum cost?"
+    assert spelled(typed, desk.parts.reader, Scope()).changes == (("qualvorum", "qualvorium"),)
+    assert not spelled(typed, desk.parts.reader, Scope(access=("open",))).changes
+    assert not desk.parts.reader.similar_words("qualvorum", 2, Scope(access=("open",)))
+    assert desk.parts.reader.similar_words("qualvorum", 2, Scope()) == [("qualvorium", 1)]
 
 
-def test_a_frequent_word_does_not_hide_the_one_that_was_meant(tmp_path: Path) -> None:
-    with Refdesk(tmp_path / "library") as desk:
-        desk.add_texts(
-            {"name": f"able-{n}", "text": f"Ship {n} is able to sail, and table {n} says so."} for n in range(80)
-        )
-        desk.add_texts({"name": f"note-{n}", "text": f"Apple sold {n} computers that month."} for n in range(20))
-        near = dict(desk.parts.reader.similar_words("aple", 1, Scope()))
-        assert near["able"] == 80 and near["apple"] == 20
+def test_a_frequent_word_does_not_hide_the_one_that_was_meant(desk: AnyDesk) -> None:
+    desk.add_texts(
+        {"name": f"able-{n}", "text": f"Ship {n} is able to sail, and table {n} says so."} for n in range(80)
+    )
+    desk.add_texts({"name": f"note-{n}", "text": f"Apple sold {n} computers that month."} for n in range(20))
+    near = dict(desk.parts.reader.similar_words("aple", 1, Scope()))
+    assert near["able"] == 80 and near["apple"] == 20
 
 
-def test_a_name_that_a_document_has_is_put_right_sooner(tmp_path: Path) -> None:
+def test_a_name_that_a_document_has_is_put_right_sooner(store_kind: str, tmp_path: Path) -> None:
     """Written with a capital it may be another name; but documents are called by this one."""
     texts = [{"name": f"note-{n}", "text": f"Amazon opened warehouse {n}."} for n in range(8)]
     others = [{"name": f"other-{n}", "text": f"The harbour has {n} cranes."} for n in range(80)]
     changed = []
     for title in ("Notes of warehouses", "Amazon"):
-        with Refdesk(tmp_path / title.split()[0]) as desk:
+        with open_either(store_kind, tmp_path / title.split()[0]) as desk:
             desk.add_texts({**row, "title": title} for row in texts)
             desk.add_texts(others)
             changed.append(spelled("Which warehouse did Amazn open?", desk.parts.reader, Scope()).changes)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from memory_desk import KINDS, AnyDesk, kept_in, open_either, opened_again
 from refdesk import Refdesk
 from refdesk.answer import Query
 from refdesk.ask.retrieve import together
@@ -22,6 +23,7 @@ from refdesk.trace import Trace
 from refdesk.types import Hit, Scope
 from wire_server import Recorded, WireServer
 
+STORES = KINDS
 TEXTS = {
     "mill": "Tide Mill is a silent film of 1921 about a miller. It was directed by Ada Lund and shot on Karvo island.",
     "lund": "Ada Lund was born in Hestvik as the daughter of a pilot. She made seven films.",
@@ -37,24 +39,24 @@ MODEL = "writer-70b"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     place = tmp_path_factory.mktemp("strategies") / "library"
     with Refdesk(place, settings={"ingest.workers": 1}) as desk:
         desk.add_texts([{"name": name, "text": text} for name, text in TEXTS.items()])
-    return place
+        yield desk
 
 
-@pytest.fixture
-def desk(folder: Path) -> Iterator[Refdesk]:
-    with Refdesk(folder) as found:
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
         yield found
 
 
-def query(desk: Refdesk, text: str, **more: Any) -> Query:
+def query(desk: AnyDesk, text: str, **more: Any) -> Query:
     return Query(text, text, desk.parts.embedder.embed_query(text), tuple(query_terms(text)), **more)
 
 
-def ports(desk: Refdesk, k: int = 5, **more: Any) -> SearchPorts:
+def ports(desk: AnyDesk, k: int = 5, **more: Any) -> SearchPorts:
     return SearchPorts(desk.parts.reader, desk.parts.embedder, desk.settings, Scope(), k, **more)
 
 
@@ -62,14 +64,14 @@ def names(hits: Any) -> list[str]:
     return [hit.document.name for hit in hits]
 
 
-def search(desk: Refdesk, strategy: str, text: str, **more: Any) -> list[EngineHits]:
+def search(desk: AnyDesk, strategy: str, text: str, **more: Any) -> list[EngineHits]:
     return asyncio.run(STRATEGIES[strategy](query(desk, text), ports(desk, **more)))
 
 
 # multi-hop
 
 
-def test_the_second_search_finds_what_the_first_evidence_names(desk: Refdesk) -> None:
+def test_the_second_search_finds_what_the_first_evidence_names(desk: AnyDesk) -> None:
     first = search(desk, "hybrid", LEADS_ON)[0].hits
     assert names(first)[0] == "mill" and "lund" not in names(first)[:2]
     (found,) = search(desk, "multi_hop", LEADS_ON)
@@ -79,7 +81,7 @@ def test_the_second_search_finds_what_the_first_evidence_names(desk: Refdesk) ->
     assert any("Ada Lund" in bridge.text and "born" in bridge.text for bridge in bridges)
 
 
-def test_scores_of_what_a_second_search_finds_are_those_for_the_question(desk: Refdesk) -> None:
+def test_scores_of_what_a_second_search_finds_are_those_for_the_question(desk: AnyDesk) -> None:
     asked = query(desk, LEADS_ON)
     every = {hit.chunk.id: hit for hit in asyncio.run(STRATEGIES["hybrid"](asked, ports(desk, k=20)))[0].hits}
     (found,) = asyncio.run(STRATEGIES["multi_hop"](asked, ports(desk)))
@@ -89,14 +91,14 @@ def test_scores_of_what_a_second_search_finds_are_those_for_the_question(desk: R
     assert [hit.score for hit in found.hits] == sorted((hit.score for hit in found.hits), reverse=True)
 
 
-def test_there_is_no_second_search_where_the_first_passage_says_all(desk: Refdesk) -> None:
+def test_there_is_no_second_search_where_the_first_passage_says_all(desk: AnyDesk) -> None:
     trace = Trace()
     (found,) = search(desk, "multi_hop", "When does the ferry depart?", trace=trace, k=1)
     assert found.engine == "hybrid" and names(found.hits)[0] == "ferry"
     assert any(stage.name == "second_search" and stage.skipped for stage in trace.stages)
 
 
-def test_an_answer_by_multi_hop_has_read_the_second_document(desk: Refdesk) -> None:
+def test_an_answer_by_multi_hop_has_read_the_second_document(desk: AnyDesk) -> None:
     answer = desk.ask_sync(LEADS_ON, settings={"rag.strategy": "multi_hop"}, cache=False)
     assert answer.strategy == "multi_hop"
     assert "lund" in {one.document_name for one in (*answer.sources, *answer.related_documents)}
@@ -105,7 +107,7 @@ def test_an_answer_by_multi_hop_has_read_the_second_document(desk: Refdesk) -> N
 # variants
 
 
-def test_the_library_gives_words_of_its_own(desk: Refdesk) -> None:
+def test_the_library_gives_words_of_its_own(desk: AnyDesk) -> None:
     asked = query(desk, "What does a berth cost?")
     first = search(desk, "hybrid", asked.standalone)[0].hits
     variants = {one.engine: one for one in own_variants(asked, first, ports(desk))}
@@ -115,8 +117,8 @@ def test_the_library_gives_words_of_its_own(desk: Refdesk) -> None:
     assert names(together(lists, 30))[0] == "price"
 
 
-def test_of_an_empty_library_there_are_no_variants(tmp_path: Path) -> None:
-    with Refdesk(tmp_path / "empty") as desk:
+def test_of_an_empty_library_there_are_no_variants(store_kind: str, tmp_path: Path) -> None:
+    with open_either(store_kind, tmp_path / "empty") as desk:
         lists = asyncio.run(STRATEGIES["fusion"](query(desk, "price"), ports(desk)))
         assert [list(one.hits) for one in lists] == [[]]
         assert names(search(desk, "multi_hop", "price")[0].hits) == []
@@ -152,7 +154,7 @@ def test_a_passage_is_searched_for_only_where_the_question_is_short_or_abstract(
 
 
 @pytest.fixture
-def asked(folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Any:
+def asked(desk: AnyDesk, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Any:
     def ask(strategy: str, question: str, replies: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         def write(request: Recorded) -> str:
             for sign, reply in replies.items():
@@ -163,9 +165,9 @@ def asked(folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> 
         server.answer_by(write)
         for name, value in server.openai_env(MODEL).items():
             monkeypatch.setenv(name, value)
-        with Refdesk(folder) as desk:
-            answer = desk.ask_sync(question, cache=False, settings={"rag.strategy": strategy})
-            return answer, {stage["name"]: stage for stage in desk.trace(answer.id)["stages"]}
+        with opened_again(desk) as found:
+            answer = found.ask_sync(question, cache=False, settings={"rag.strategy": strategy})
+            return answer, {stage["name"]: stage for stage in found.trace(answer.id)["stages"]}
 
     return ask
 
@@ -201,7 +203,7 @@ def test_a_model_leads_on_until_it_has_enough(asked: Any) -> None:
 # several at once
 
 
-def test_strategies_side_by_side_count_a_shared_engine_once(desk: Refdesk) -> None:
+def test_strategies_side_by_side_count_a_shared_engine_once(desk: AnyDesk) -> None:
     asked = query(desk, LEADS_ON)
     lists = asyncio.run(side_by_side(["hybrid", "fusion", "multi_hop"], asked, ports(desk)))
     engines = [one.engine for one in lists]

@@ -10,12 +10,14 @@ import pytest
 
 from conftest import run_refdesk
 from http_server import serving
+from memory_desk import KINDS, AnyDesk, kept_in
 from pdf_samples import Sheet
 from refdesk import Refdesk
 from refdesk.answer import decode_answer, encode_answer
 from refdesk.ask.table_view import AskedWords
 from refdesk.tables import shown_value
 
+STORES = KINDS
 REPORT = """# Income
 
 Consolidated statement of income (in millions of dollars)
@@ -71,12 +73,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def desk(library: Path) -> Iterator[Refdesk]:
-    with Refdesk(library) as found:
+def desk(store_kind: str, library: Path) -> Iterator[AnyDesk]:
+    with Refdesk(library) as made, kept_in(store_kind, made) as found:
         yield found
 
 
-def test_a_cell_is_the_answer(desk: Refdesk) -> None:
+def test_a_cell_is_the_answer(desk: AnyDesk) -> None:
     answer = desk.ask_sync("What were net sales in 2018?")
     (figure,) = answer.figures
     assert answer.short == figure.value and "1,146" in answer.short and "million" in answer.short
@@ -127,12 +129,12 @@ def test_a_column_without_a_row_is_asked_of_the_total(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("years", "values"), [("2018 and 2019", "1,146; 1,452"), ("2019 and 2018", "1,452; 1,146")], ids=["up", "down"]
 )
-def test_several_cells_come_in_the_order_of_the_question(desk: Refdesk, years: str, values: str) -> None:
+def test_several_cells_come_in_the_order_of_the_question(desk: AnyDesk, years: str, values: str) -> None:
     answer = desk.ask_sync(f"What were the respective net sales in {years}?")
     assert answer.short == values, "both orders are one answer, whose chance is not halved"
 
 
-def test_every_cell_that_was_used_is_cited_to_the_letter(desk: Refdesk) -> None:
+def test_every_cell_that_was_used_is_cited_to_the_letter(desk: AnyDesk) -> None:
     answer = desk.ask_sync("What was the change in net sales from 2018 to 2019?")
     (figure,) = answer.figures
     assert "306" in answer.short and figure.formula.startswith("1,452 − 1,146 = ")
@@ -143,7 +145,7 @@ def test_every_cell_that_was_used_is_cited_to_the_letter(desk: Refdesk) -> None:
     assert {cell.text for cell in figure.cells} == {"1,452", "1,146"}
 
 
-def test_what_was_counted_is_cited(desk: Refdesk) -> None:
+def test_what_was_counted_is_cited(desk: AnyDesk) -> None:
     answer = desk.ask_sync("How many readings of gauge 0418 are there?", document="readings.csv")
     (figure,) = answer.figures
     assert figure.operation == "count" and figure.number == 2
@@ -151,7 +153,7 @@ def test_what_was_counted_is_cited(desk: Refdesk) -> None:
     assert len(answer.citations) == 2 and answer.sources[0].document_name == "readings.csv"
 
 
-def test_another_reading_that_is_as_likely_is_said_with_its_own_cell(desk: Refdesk) -> None:
+def test_another_reading_that_is_as_likely_is_said_with_its_own_cell(desk: AnyDesk) -> None:
     answer = desk.ask_sync("How many berths were let in 2018?", document="basins.md")
     assert {figure.value for figure in answer.figures} == {"25", "31"}
     assert "Also possible: " in answer.content and "North basin" in answer.content and "South basin" in answer.content
@@ -162,12 +164,12 @@ def test_another_reading_that_is_as_likely_is_said_with_its_own_cell(desk: Refde
     assert [claim.text for claim in answer.claims] == [answer.content[c.start : c.end - 4] for c in answer.claims]
 
 
-def test_what_the_question_says_itself_is_no_answer(desk: Refdesk) -> None:
+def test_what_the_question_says_itself_is_no_answer(desk: AnyDesk) -> None:
     answer = desk.ask_sync("What height did gauge 0418 record on Tuesday?", document="readings.csv")
     assert answer.short != "0418" and "305" in answer.content
 
 
-def test_the_cell_is_marked_on_its_page(desk: Refdesk) -> None:
+def test_the_cell_is_marked_on_its_page(desk: AnyDesk) -> None:
     answer = desk.ask_sync("What were the harbour fees in 2018?")
     (figure,) = answer.figures
     assert answer.short == "$275 million"
@@ -179,17 +181,17 @@ def test_the_cell_is_marked_on_its_page(desk: Refdesk) -> None:
     assert figure.table[row][column] == figure.cells[0].text and row >= figure.head_rows
 
 
-def test_prose_answers_what_no_table_does(desk: Refdesk) -> None:
+def test_prose_answers_what_no_table_does(desk: AnyDesk) -> None:
     answer = desk.ask_sync("Who painted the northern quay green?")
     assert not answer.figures and "The harbour crew painted" in answer.content
 
 
-def test_what_is_asked_of_somebody_else_is_not_read_from_a_table(desk: Refdesk) -> None:
+def test_what_is_asked_of_somebody_else_is_not_read_from_a_table(desk: AnyDesk) -> None:
     answer = desk.ask_sync("What were the net sales of Borealis Shipping in 2018?")
     assert not answer.figures
 
 
-def test_figures_are_kept_with_the_answer(desk: Refdesk) -> None:
+def test_figures_are_kept_with_the_answer(desk: AnyDesk) -> None:
     answer = desk.ask_sync("What was operating income in 2019?")
     assert answer.figures and decode_answer(encode_answer(answer)) == answer
     assert json.loads(encode_answer(answer))["figures"][0]["cells"][0]["text"] == "552"
@@ -202,7 +204,8 @@ def test_the_terminal_draws_the_row_and_json_has_the_figure(library: Path) -> No
     assert json.loads(printed)["figures"][0]["value"] == json.loads(printed)["short"]
 
 
-def test_the_service_hands_figures_on(desk: Refdesk) -> None:
+@pytest.mark.only_on("sql", "postgres", reason="a service serves a library that outlives it")
+def test_the_service_hands_figures_on(desk: AnyDesk) -> None:
     with serving(desk) as server:
         asked = {"question": "What was operating income in 2019?"}
         answer = server.post("/api/query", json=asked).json()

@@ -6,12 +6,11 @@ import asyncio
 import json
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from refdesk import Refdesk
+from memory_desk import KINDS, AnyDesk
 from refdesk.answer import Query, Question, Turn
 from refdesk.ask.understand import DocumentNearness, is_sound, understand
 from refdesk.ports import LLM
@@ -22,11 +21,12 @@ from refdesk.trace import Stage, Trace
 from refdesk.types import Scope
 from wire_server import WireServer
 
+STORES = KINDS
 TURNS = (Turn("user", "How heavy is the anchor of the WB-7 buoy?"), Turn("assistant", "It weighs 350 kg. [1]"))
 
 
 def ask(
-    desk: Refdesk,
+    desk: AnyDesk,
     question: Question | str,
     turns: Sequence[Turn] = (),
     router: LLM | None = None,
@@ -40,7 +40,7 @@ def ask(
     return query, {stage.name: stage for stage in trace.stages}
 
 
-def test_a_plain_question(examples: Refdesk) -> None:
+def test_a_plain_question(examples: AnyDesk) -> None:
     query, stages = ask(examples, "What does the  anchor of the WB-7 weigh?")
     assert query.question == "What does the  anchor of the WB-7 weigh?"
     assert query.standalone == "What does the anchor of the WB-7 weigh?"
@@ -53,20 +53,20 @@ def test_a_plain_question(examples: Refdesk) -> None:
     assert stages["embed"].output == {"dimensions": 384}
 
 
-def test_spelling_is_told(examples: Refdesk) -> None:
+def test_spelling_is_told(examples: AnyDesk) -> None:
     query, stages = ask(examples, "What does the ancor of the moorng weigh?")
     assert query.standalone == query.corrected == "What does the anchor of the mooring weigh?"
     assert query.corrections == (("ancor", "anchor"), ("moorng", "mooring"))
     assert stages["spell"].output == {"changed": 2}
 
 
-def test_verbatim_is_searched_for_as_typed(examples: Refdesk) -> None:
+def test_verbatim_is_searched_for_as_typed(examples: AnyDesk) -> None:
     query, stages = ask(examples, Question("What does its ancor weigh?", verbatim=True), TURNS)
     assert query.standalone == "What does its ancor weigh?"
     assert stages["spell"].skipped == stages["rewrite"].skipped == "asked for verbatim"
 
 
-def test_settings_switch_steps_off(examples: Refdesk) -> None:
+def test_settings_switch_steps_off(examples: AnyDesk) -> None:
     off = examples.settings.changed({"query.spelling": False, "conversation.query_rewriting_enabled": False})
     query, stages = ask(examples, "What does its ancor weigh?", TURNS, settings=off)
     assert query.standalone == "What does its ancor weigh?"
@@ -74,27 +74,27 @@ def test_settings_switch_steps_off(examples: Refdesk) -> None:
     assert "query_rewriting_enabled" in stages["rewrite"].skipped
 
 
-def test_follow_ups_stand_alone(examples: Refdesk) -> None:
+def test_follow_ups_stand_alone(examples: AnyDesk) -> None:
     query, stages = ask(examples, "What does it cost?", TURNS)
     assert query.standalone == "What does the WB-7 buoy cost?" or "WB-7" in query.standalone
     assert stages["rewrite"].output["changed"] and stages["rewrite"].output["why"] == "pronoun"
     assert np.allclose(query.vector, examples.parts.embedder.embed_query(query.standalone))
 
 
-def test_a_new_question_in_a_conversation_is_left_alone(examples: Refdesk) -> None:
+def test_a_new_question_in_a_conversation_is_left_alone(examples: AnyDesk) -> None:
     text = "How many days of leave do employees have?"
     query, stages = ask(examples, text, TURNS)
     assert query.standalone == text
     assert stages["rewrite"].output["changed"] is False
 
 
-def test_comparisons_have_parts(examples: Refdesk) -> None:
+def test_comparisons_have_parts(examples: AnyDesk) -> None:
     query, _ = ask(examples, "Compare the warranty of the TG-4 and the WB-7")
     assert query.intent == "comparison" and query.hints.use_mmr
     assert query.parts == ("warranty of the TG-4", "warranty of the WB-7")
 
 
-def test_small_talk_and_errands_are_routed(examples: Refdesk) -> None:
+def test_small_talk_and_errands_are_routed(examples: AnyDesk) -> None:
     assert ask(examples, "Hello!")[0].route == "conversational"
     assert ask(examples, "Book me a flight to Oslo")[0].route == "out_of_scope"
     for text in ("ok", "Thanks!", "who are you?"):
@@ -105,19 +105,19 @@ def test_small_talk_and_errands_are_routed(examples: Refdesk) -> None:
 
 
 @pytest.mark.parametrize("text", ["?", "😀", "a", "Wie schwer ist die Boje?", "港はどこですか", "\x00", "the of and"])
-def test_odd_questions_give_a_query(examples: Refdesk, text: str) -> None:
+def test_odd_questions_give_a_query(examples: AnyDesk, text: str) -> None:
     query, stages = ask(examples, text, TURNS)
     assert query.vector.shape == (384,)
     assert not [stage.error for stage in stages.values() if stage.error]
 
 
-def test_an_empty_library(desk: Refdesk) -> None:
+def test_an_empty_library(desk: AnyDesk) -> None:
     query, stages = ask(desk, "What does the ancor weigh?", TURNS)
     assert query.corrections == (("ancor", "anchor"),)
     assert not [stage.error for stage in stages.values() if stage.error]
 
 
-def test_understanding_takes_little_beyond_the_embedding(examples: Refdesk) -> None:
+def test_understanding_takes_little_beyond_the_embedding(examples: AnyDesk) -> None:
     """8 ms is the bar, and about as much the embedding itself; both are slower on a busy machine."""
     ask(examples, "What does the anchor weigh?")
     times = []
@@ -136,7 +136,7 @@ def model(server: WireServer, name: str = "gpt-4o-mini") -> LLM:
     return OpenAILLM(Endpoint(f"openai:{name}", f"{server.url}/v1", "sk-test", "OPENAI_API_KEY"))
 
 
-def test_a_large_model_rewrites(examples: Refdesk, server: WireServer) -> None:
+def test_a_large_model_rewrites(examples: AnyDesk, server: WireServer) -> None:
     server.say(json.dumps({"question": "What is the price of the WB-7 buoy?"}))
     query, stages = ask(examples, "And the price?", TURNS, model(server))
     assert query.standalone == "What is the price of the WB-7 buoy?"
@@ -154,7 +154,7 @@ def test_a_large_model_rewrites(examples: Refdesk, server: WireServer) -> None:
         '["What"]',
     ],
 )
-def test_nonsense_of_a_model_is_not_searched_for(examples: Refdesk, server: WireServer, said: str) -> None:
+def test_nonsense_of_a_model_is_not_searched_for(examples: AnyDesk, server: WireServer, said: str) -> None:
     ruled, _ = ask(examples, "What does the chain of it cost?", TURNS)
     server.say(said)
     query, stages = ask(examples, "What does the chain of it cost?", TURNS, model(server))
@@ -162,21 +162,21 @@ def test_nonsense_of_a_model_is_not_searched_for(examples: Refdesk, server: Wire
     assert stages["rewrite_model"].output["fell_back"]
 
 
-def test_a_model_that_fails_is_done_without(examples: Refdesk, server: WireServer) -> None:
+def test_a_model_that_fails_is_done_without(examples: AnyDesk, server: WireServer) -> None:
     server.fail(400)
     query, stages = ask(examples, "What does it cost?", TURNS, model(server))
     assert "WB-7" in query.standalone
     assert "ProviderRefused" in stages["rewrite_model"].error
 
 
-def test_a_small_model_is_not_asked(examples: Refdesk, server: WireServer) -> None:
+def test_a_small_model_is_not_asked(examples: AnyDesk, server: WireServer) -> None:
     small = OpenAILLM(Endpoint("ollama:llama3.2:3b", f"{server.url}/v1", "", ""))
     query, stages = ask(examples, "What does it cost?", TURNS, small)
     assert "WB-7" in query.standalone
     assert "rewrite_model" not in stages and not server.requests
 
 
-def test_a_model_settles_only_what_is_unclear(examples: Refdesk, server: WireServer) -> None:
+def test_a_model_settles_only_what_is_unclear(examples: AnyDesk, server: WireServer) -> None:
     ask(examples, "List all spare parts", router=model(server))
     assert not server.requests
     server.say('{"route": "needs_retrieval", "intent": "summary"}')
@@ -193,7 +193,6 @@ def test_a_rewrite_keeps_some_of_the_words() -> None:
     assert not is_sound("Why?", "why " * 100)
 
 
-def test_nothing_is_near_in_an_empty_library(tmp_path: Path) -> None:
-    with Refdesk(tmp_path / "library") as desk:
-        near = DocumentNearness(desk.parts.reader, desk.parts.embedder, Scope(), desk.settings)
-        assert near("How heavy is the anchor?") == 0.0
+def test_nothing_is_near_in_an_empty_library(desk: AnyDesk) -> None:
+    near = DocumentNearness(desk.parts.reader, desk.parts.embedder, Scope(), desk.settings)
+    assert near("How heavy is the anchor?") == 0.0

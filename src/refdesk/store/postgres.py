@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from filelock import Timeout
@@ -82,7 +83,7 @@ def _engine(url: URL, server: PostgresServer, timeout_s: float, **more: Any) -> 
     ours = f"-c statement_timeout={int(timeout_s * 1000)} -c jit=off {server.options}"
     given = url.query.get("options", "")
     options = f"{given if isinstance(given, str) else ' '.join(given)} {ours}".strip()
-    return create_engine(
+    engine = create_engine(
         url.update_query_dict({"options": options}),
         connect_args={"application_name": "refdesk", "connect_timeout": 10},
         pool_size=server.pool,
@@ -93,6 +94,37 @@ def _engine(url: URL, server: PostgresServer, timeout_s: float, **more: Any) -> 
         hide_parameters=True,  # errors come into the log, and questions do not
         **more,
     )
+    event.listen(engine, "connect", _take_zero_characters)
+    return engine
+
+
+def _take_zero_characters(connection: Any, _: object) -> None:
+    """Texts with a zero character, which PostgreSQL refuses, are sent with another sign in its place.
+
+    SQLite takes them: a name or an id in which somebody types one is then known to no one, and that is no error.
+    """
+    for dumper in _text_dumpers():
+        connection.adapters.register_dumper(str, dumper)
+
+
+@cache
+def _text_dumpers() -> tuple[type, type]:
+    """As in lists, and the usual one, which must come last."""
+    from psycopg.types.string import StrBinaryDumper, StrDumperUnknown
+
+    class ListedText(StrBinaryDumper):
+        def dump(self, obj: str) -> Any:
+            return super().dump(_without_zero(obj))
+
+    class Text(StrDumperUnknown):
+        def dump(self, obj: str) -> Any:
+            return super().dump(_without_zero(obj))
+
+    return ListedText, Text
+
+
+def _without_zero(text: str) -> str:
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in text else text
 
 
 def _check(connection: Connection) -> None:
