@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import CHANCE_DIGITS, Complexity, Hints, Intent, Query, Route
-from refdesk.ask.wording import ASKING, DOING, QUESTION_WORDS, intent_of, meaning, wants
+from refdesk.ask.wording import ASKING, DOING, POLITE, QUESTION_WORDS, intent_of, meaning, wants
 from refdesk.document_names import asks_catalogue
 from refdesk.ports import Embedder
 from refdesk.text import ASSETS, QUERY_STOP_WORDS, STOP_WORDS, words
@@ -366,9 +366,6 @@ _CHANGED_FROM = _expression(
     r"|dropp?(?:ed)?) (?:from|between) "
 )
 _TO = _expression(" (?:to|and) ")
-_POLITE = re.compile(
-    r"^(?:please|can you|could you|would you|i want to know|tell me|explain|describe)\s+", re.IGNORECASE
-)
 _WHAT_IS = re.compile(
     r"^what(?:'s| is| are| was| were) (?=.*\b(?:vs\.?|versus)\b)(?:the )?(?!difference)", re.IGNORECASE
 )
@@ -385,7 +382,7 @@ def sides(question: str) -> tuple[str, ...]:
     """Stand-alone search texts for the things a question compares; empty when it compares nothing."""
     if len(question) > LONGEST_QUESTION:
         return ()
-    text = _WHAT_IS.sub("", _POLITE.sub("", " ".join(question.split()).rstrip("?.! ")))
+    text = _WHAT_IS.sub("", POLITE.sub("", " ".join(question.split()).rstrip("?.! ")))
     found = _by_quality(text) or _by_change(text) or _by_form(text)
     return tuple(dict.fromkeys(found)) if 2 <= len(set(found)) <= MOST_SIDES else ()
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from http import HTTPStatus
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -489,11 +490,11 @@ def nearest(question: str) -> str:
 
 NO_CREDIT = "the account has no credit left"
 REFUSED: Mapping[int, str] = {
-    401: "the API key was refused",
-    402: NO_CREDIT,
-    403: "the API key was refused",
-    404: "the provider does not know this model",
-    429: NO_CREDIT,  # any other 429 is `ProviderUnavailable`
+    HTTPStatus.UNAUTHORIZED: "the API key was refused",
+    HTTPStatus.PAYMENT_REQUIRED: NO_CREDIT,
+    HTTPStatus.FORBIDDEN: "the API key was refused",
+    HTTPStatus.NOT_FOUND: "the provider does not know this model",
+    HTTPStatus.TOO_MANY_REQUESTS: NO_CREDIT,  # any other of these is `ProviderUnavailable`
 }
 
 logger = logging.getLogger("refdesk.ask")
@@ -566,9 +567,9 @@ def reason(error: ProviderError) -> str:
 
 
 def _unavailable(status: int) -> str:
-    if status == 429:
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
         return "it is overloaded"
-    return "its server failed" if status >= 500 else "it is not available"
+    return "its server failed" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "it is not available"
 
 
 async def written_into(draft: Draft, pieces: AsyncGenerator[Piece, None]) -> AsyncGenerator[Event, None]:

@@ -141,8 +141,10 @@ _BOUND = re.compile(
     r")\s*\Z",
     re.IGNORECASE,
 )
+BESIDE = 40  # characters in which the word stands that says something of a figure
 THOUSAND = 3  # digits that are set apart
 _FIRST_NUMBER = re.compile(_NUMBER)
+HOUR, HALF_DAY = 60, 720  # minutes
 _HALF = re.compile(r"([ap])\.?m", re.I)
 _JOINING = frozenset(("-", "–", "—", "to", "and", "or", "bis", "through"))  # the ends of a range
 
@@ -243,9 +245,7 @@ def _of_last_digit(bare: str, others: Sequence[float] = ()) -> tuple[float, floa
 
 
 def _scale(word: str | None) -> float:
-    if not word:
-        return 1.0
-    return SCALES.get(word, SCALES.get(word.lower(), 1.0))
+    return SCALES.get(word, SCALES.get(word.lower(), 1.0)) if word else 1.0
 
 
 _ANY_CASE = {name.lower(): reading for name, reading in reversed(UNITS.items())}
@@ -268,9 +268,8 @@ def _unit(unit: str | None, currency: str | None) -> tuple[str, float]:
 
 def _minutes(shown: str) -> float:
     hour, minute, *_ = (*map(int, re.findall(r"\d+", shown)), 0)
-    if half := _HALF.search(shown):
-        hour = hour % 12 + 12 * (half[1] in "pP")
-    return float(hour * 60 + minute)
+    half, hours = _HALF.search(shown), hour * HOUR
+    return float(minute + (hours % HALF_DAY + HALF_DAY * (half[1] in "pP") if half else hours))
 
 
 def _spaced(words: str) -> str:
@@ -298,7 +297,7 @@ def _spelled(match: re.Match[str]) -> Quantity | None:
 
 
 def _bound(text: str, start: int) -> str:
-    found = _BOUND.search(text[max(0, start - 24) : start])
+    found = _BOUND.search(text[max(0, start - BESIDE) : start])
     return (found and found.lastgroup) or ""
 
 
@@ -325,7 +324,7 @@ def agrees(claim: Quantity, source: Quantity) -> bool:
             return any(known.covers(time) for time in claim.when for known in source.when)
         return "number" in (claim.kind, source.kind) and claim.value == source.value and not (claim.unit or source.unit)
     if claim.kind == "time" or source.kind == "time":
-        return claim.kind == source.kind and claim.value % 720 == source.value % 720 and _same_half(claim, source)
+        return claim.kind == source.kind and not (claim.value - source.value) % HALF_DAY and _same_half(claim, source)
     if claim.kind != source.kind:  # "third" is not 3
         return False
     mine, theirs = [(claim.value, claim.unit), *claim.others], [(source.value, source.unit), *source.others]
@@ -346,7 +345,7 @@ def _as_written(quantity: Quantity) -> Quantity:
 
 def _same_half(claim: Quantity, source: Quantity) -> bool:
     """12:30 and 0:30 differ where both say which; "3:00" agrees with "3 pm"."""
-    says = [bool(_HALF.search(quantity.text)) or quantity.value >= 780 for quantity in (claim, source)]
+    says = [bool(_HALF.search(quantity.text)) or quantity.value >= HALF_DAY + HOUR for quantity in (claim, source)]
     return claim.value == source.value or not all(says)
 
 
@@ -523,7 +522,7 @@ def _by_kind(side: Side) -> dict[tuple[str, str, str], list[Quantity]]:
             continue
         counted = ""
         if figure.kind == "number" and not figure.unit:
-            following = [term for term in terms(side.quote[figure.end : figure.end + 40]) if term not in STOP_TERMS]
+            following = [term for term in terms(side.quote[figure.end : figure.end + BESIDE]) if term not in STOP_TERMS]
             counted = following[0] if following else ""
             if not counted:
                 continue

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from refdesk.answer import Turn
-from refdesk.ask.wording import ARTICLES, AUXILIARIES, DOING, KEPT, QUESTION_WORDS, is_plural
+from refdesk.ask.wording import ARTICLES, AUXILIARIES, DOING, KEPT, MODALS, QUESTION_WORDS, is_plural
 from refdesk.prompts import MOST_TURNS
 from refdesk.text import QUERY_STOP_WORDS, STOP_WORDS, terms, word_set, words
 
@@ -192,10 +192,8 @@ _THIRD = "|".join((_MANY | _PERSON | _THINGS) - _POINTERS)
 _PRONOUN = re.compile(rf"\b(?:{_THIRD}|(?:it|him|her)self|themselves)\b", re.IGNORECASE)
 # "it" that stands for nothing: "is it possible to", "how long does it take to", "it is raining", "what time is it".
 _EMPTY_IT = re.compile(
-    r"\b(?:is|was|would|will|be|isn't|does|did|could|may|might|do|not) it (?:be )?(?:\w+ly )?(?:\w+ )?"
-    r"(?:to|that|if|for|when)\b|\bis it (?:rain|snow)\w*|\bis it worth\b|\b(?:time|day) is it\b|\b(?:make|get) it\b"
-    r"|\b(?:is|was) it (?:in|on|at|by|with|from)\b.{1,60}\bthat\b"
-    r"|\bit (?:is|was|would be|takes|seems|appears|depends|turns out|rains)\b",
+    rf"\b(?:{'|'.join(sorted(AUXILIARIES | MODALS))}) it (?:\w+ ){{0,2}}(?:to|that|if|for|when)\b"
+    r"|\b(?:time|day) is it\b|\bis it (?:rain|snow|worth)|\bit (?:is|was|would|takes|seems|depends|rains)\b",
     re.IGNORECASE,
 )
 # "this", "these", "those", and "that" at the end, unless they point at the time or at the documents.

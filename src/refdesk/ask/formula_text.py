@@ -15,12 +15,13 @@ from functools import cache
 
 from refdesk.answer import Query
 from refdesk.ask.sentences import asking_part, question_words
+from refdesk.ask.support import is_change
 from refdesk.ask.table_answer import asks_for_figure, asks_yes_or_no
 from refdesk.ask.table_question import asking_clause
 from refdesk.ask.table_view import MOST_AT_ONCE
 from refdesk.ask.wording import NUMBER, NUMBER_WORDS, PERCENT, YEAR_NUMBER
 from refdesk.periods import named_times, read_period, spoken_periods
-from refdesk.text import QUERY_STOP_WORDS, asset_lines, terms, word_set, words
+from refdesk.text import QUERY_STOP_WORDS, asset_lines, terms, words
 
 DECIMALS = 2  # where the question says nothing of them
 ENDS = QUERY_STOP_WORDS - {"a"} | {"during"}  # no figure begins or ends with these; one may be called "a"
@@ -46,10 +47,7 @@ _YEARS = re.compile(
 )
 _AVERAGE = re.compile(r"\b(?:\w+[ -]year )?average (?:of )?(?:the )?(?P<what>[^?]+)", re.IGNORECASE)
 _FOR_WHOM = re.compile(r" (?:for|of|at|by) (?:the )?[A-Z][\w&.'’-]*(?: [A-Z0-9][\w&.'’-]*)*\s*$")
-_GROWTH = re.compile(r"\b(?:growth(?: rate)?|grow|grew|grown)\b", re.IGNORECASE)
-_MOVES = re.compile(
-    rf"\b(?:{'|'.join(sorted(word_set('words', 'rise') | word_set('words', 'fall')))})\b", re.IGNORECASE
-)
+_GROWTH = frozenset(terms("growth grow grew grown"))
 _BY_HOW_MUCH = re.compile(r"\bby (?:what|how many|how much) (?:%|per ?cent\w*)", re.IGNORECASE)
 # "What share of Ortel's net sales came from winches?", "what percentage of revenue is due to services?"
 _PART = re.compile(
@@ -67,8 +65,8 @@ _WHOSE = re.compile(r"^.*['’]s? |\b(?:in|for|during|of|at|by)(?: the)?\s*$")
 
 def asks_for_growth(question: str) -> bool:
     """Is the growth of something asked for, which no amount of it is? "By what percentage did fees rise in 2021?" """
-    return _GROWTH.search(question) is not None or (
-        PERCENT.search(question) is not None and _MOVES.search(question) is not None
+    return not _GROWTH.isdisjoint(terms(question)) or (
+        PERCENT.search(question) is not None and any(map(is_change, words(question)))
     )
 
 
@@ -79,8 +77,8 @@ def without_growth(question: str) -> str:
     'What was fees in 2021?'
     """
     plain = _BY_HOW_MUCH.sub("", question)
-    what = _MOVES.sub("", _GROWTH.sub("", plain))
-    asked = what.split()
+    said = plain.replace("growth rate", "growth").split()
+    asked = [word for word in said if not is_change(word) and _GROWTH.isdisjoint(terms(word))]
     return " ".join(["What was", *asked[1:]] if plain != question and asked[:1] in (["did"], ["Did"]) else asked)
 
 

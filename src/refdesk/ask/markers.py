@@ -464,6 +464,7 @@ def numbered_by_passage(content: str, order: Sequence[int]) -> str:
 
 MARKER = re.compile(r"\[(\d{1,4})\]")
 MARKERS = re.compile(r"(?<![^\S\n])(?:[^\S\n]*+\[\d{1,4}\])+")
+SPACED_STOP = re.compile(r"(?<!\s)\s+([.,;:!?])")
 _LEADING = re.compile(r"(?:\[\d{1,4}\]\s*)+[.;,]?")
 _ITEM = re.compile(r"[ \t]*(?:>[ \t]*)*(?:[-*+•‣◦▪–·]|\(?\d{1,3}[.)]|[a-zA-Z][.)])[ \t]+|[ \t]*>[ \t]*")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s|\s*(?:\*\*|__)[^*_\n]{1,80}(?:\*\*|__)\s*+(?::\s*+)?$|\s*[-*_=]{3,}\s*$")
@@ -583,7 +584,7 @@ def _bare(text: str, visible: str) -> str:
     if text.lstrip().startswith("|"):
         text = " | ".join(cell.strip() for cell in text.strip().strip("|").split("|"))
     text = " ".join(text.split())
-    return re.sub(r"(?<!\s)\s+([.,;:!?])", r"\1", text)
+    return SPACED_STOP.sub(r"\1", text)
 
 
 def _claims_something(text: str, has_markers: bool) -> bool:
