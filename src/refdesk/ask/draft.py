@@ -113,7 +113,7 @@ _OPENERS = (
 )
 _HELPING = ("i'll ", "i will ", "i can ", "i'd be ", "let me ", "happy to ", "here is ", "here's ", "here are ")
 _HELP_ENDS = re.compile(r"[^\d\[:!.\n]*([:!\n]|\.(?=\s))")  # with a number or a marker it says something
-_OFFERS = re.compile(r"help|assist|explain|happy|glad|summar|answer|question")
+_OFFERS = re.compile(r"help|explain|happy|summar|answer")
 _LONGEST_HELP = 120
 
 

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 from refdesk.answer import Citation, Conflict, Context, Query
 from refdesk.ask.sentences import FRAME, question_words
-from refdesk.ask.wording import CELLS, KEPT, NUMBER_WORDS, STOP_TERMS, named_cells, read
+from refdesk.ask.wording import CELLS, KEPT, NUMBER_WORDS, PART, STOP_TERMS, named_cells, read
 from refdesk.periods import DATE_PATTERN, Period, When, document_period, read_date, spaced
 from refdesk.text import asset_lines, terms, word_list, words
 from refdesk.types import Chunk, Document
@@ -385,10 +385,8 @@ MORE = 0.5  # of the words two statements share, one may have that many beside t
 
 _OBLIGE = frozenset(terms(" ".join(FRAME))) | frozenset(terms("need shall require"))
 # What follows a comma belongs to the statement when it narrows it down ("…, if it stands in salt water").
-_PART = re.compile(r"[;:()—]|,(?=\s)")
 _NARROWS = re.compile(
-    r"\s*(?:if|when|unless|except|excluding|including|for|with|without|in|at|on|under|during|where|while|until|as|of"
-    r"|from|to|by|compared|respectively|net)\b",
+    r"\s*(?:if|when|unless|except|excluding|including|for|with|without|in|at|on|during|until|as|of|from|to|by|net)\b",
     re.IGNORECASE,
 )
 
@@ -547,7 +545,7 @@ def _is_same_statement(query: Query, text: str, other: str, clash: Clash, *, exa
 def _statement(quote: str, figure: Quantity) -> frozenset[str]:
     """The content words up to the figure, and after it those of its own part of the sentence."""
     stop = len(quote)
-    for mark in _PART.finditer(quote, figure.end):
+    for mark in PART.finditer(quote, figure.end):
         if not _NARROWS.match(quote, mark.end()):
             stop = mark.start()
             break

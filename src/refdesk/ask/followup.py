@@ -201,7 +201,7 @@ _PRESENT = "year|month|week|day|morning|evening|quarter|document|documents|file|
 _POINTING = re.compile(rf"\b(?:this|these|those)\b(?! (?:{_PRESENT})\b)|\bthat\s*\??$", re.IGNORECASE)
 _OPENERS = r"(?:(?:ok(?:ay)?|so|well|thanks?|thank you|great|oh|hmm|i see|right|sure|yes|no|but|and)[,.! ]+)*"
 _ABOUT = re.compile(
-    rf"^{_OPENERS}(?:(?:and )?(?:what|how) about|what of|as for|and(?: (?:in|for|on|at|of|with|from|by|the))?(?=\s))"
+    rf"^{_OPENERS}(?:(?:and )?(?:what|how) about|and(?: (?:in|for|on|at))?(?=\s))"
     r"\s*+(?P<what>.*[^?.! \n]|.)[?.! ]*+$",
     re.IGNORECASE,
 )
@@ -210,8 +210,8 @@ _MONTHS = "|".join(month_name[1:])
 _PERIOD = re.compile(rf"\b(?:Q[1-4](?:\s+(?:of\s+)?(?:19|20)\d\d)?|(?:FY\s?)?(?:19|20)\d\d|H[12]|{_MONTHS})\b")
 # A question that names its own thing: "What is anemia?", "Tell me about makos."
 _DEFINING = re.compile(
-    rf"^{_OPENERS}(?:please |can you |could you )?(?:what(?:'s| is| are| was| were)|who(?:'s| is| are| was| were)"
-    r"|tell me (?:more )?about|describe|explain|define|what do you know about)\s++(?:a |an |the )?[^?.!]++[?.! ]*+$",
+    rf"^{_OPENERS}(?:please )?(?:(?:what|who)(?:'s| is| are| was| were)|tell me (?:more )?about|describe|explain"
+    r"|define)\s++(?:(?:an?|the) )?[^?.!]++[?.! ]*+$",
     re.IGNORECASE,
 )
 
@@ -255,7 +255,8 @@ def _pointing_back(text: str) -> re.Match[str] | None:
     return None
 
 
-_BORDER = re.compile(r"[,;.?!]|\b(?:and|but|or|if|when|because|while|since|so|that|which|who)\b", re.IGNORECASE)
+_JOINTS = sorted(QUESTION_WORDS | {"and", "but", "or", "if", "because", "while", "so", "that"})
+_BORDER = re.compile(rf"[,;.?!]|\b(?:{'|'.join(_JOINTS)})\b", re.IGNORECASE)
 
 
 def _points_within(text: str, found: re.Match[str]) -> bool:

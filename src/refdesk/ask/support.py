@@ -67,8 +67,8 @@ _NEGATORS = frozenset(
 _LACKING = frozenset(terms("fail unable lack absence"))
 # They deny nothing, or deny a bound that is checked with its figure.
 _IDIOMS = re.compile(
-    r"\bnot (?:only|limited to|just|merely|necessarily)\b|\bwithout limitation\b|\bno (?:later|more|less|fewer) than\b"
-    r"|\bnot (?:more|less|later) than\b|\bno doubt\b|\bwhether or not\b|\bif not\b",
+    r"\bnot (?:only|limited to|just|necessarily)\b|\bnot? (?:later|more|less|fewer) than\b|\bwithout limitation\b"
+    r"|\bno doubt\b|\b(?:whether or|if) not\b",
     re.IGNORECASE,
 )
 _ENDS = frozenset(
@@ -288,9 +288,7 @@ FIGURES_WEIGHT = 0.5
 NEAR_GAIN, FAR_GAIN = 0.08, 0.15  # words, by weight, that a further line must add
 CELLS = " | "  # between the cells of a table's row
 # "According to the handbook, …" says where it stands, not what.
-_LEAD = re.compile(
-    r"\A\s*(?:according to|based on|as (?:stated|described|noted) in|in) the [^,.]{1,60},\s+", re.IGNORECASE
-)
+_LEAD = re.compile(r"\A\s*(?:according to|based on|(?:as \w+ )?in) the [^,.]{1,60},\s+", re.IGNORECASE)
 # What speaks of itself is no document's.
 _PERSONAL = frozenset(("i", "me", "my", "we", "you", "your", "i'm", "i've", "i'd"))
 

@@ -37,6 +37,7 @@ from refdesk.text import (
     terms_of_each,
     word_list,
     word_set,
+    words,
 )
 from refdesk.types import Chunk
 
@@ -50,6 +51,7 @@ PERCENT = re.compile(r"%|\bper ?cent", re.IGNORECASE)
 POSSESSIVE = re.compile(r"['’]s?$")
 NUMBER_TERMS = frozenset(terms(" ".join(_COUNTED)))
 _NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’-]+")
+PART = re.compile(r"[;:()–—?!]|[.,](?=\s|$)")  # where a part of a sentence ends
 
 
 class SentenceWords:
@@ -221,10 +223,10 @@ class Meaning:
 
 
 POLITE = re.compile(
-    r"^(?:(?:hello|hi|hey|please|ok|okay|so|well|thanks|thank you|and|also)[,.!]?\s+)*"
-    r"(?:(?:can|could|would|will) you (?:please |kindly )?(?:tell|show|give|explain to) (?:me|us)\s+"
-    r"|(?:please )?(?:tell|show|give) (?:me|us)\s+|do you (?:happen to )?know\s+|i(?:'m| am) wondering\s+|i wonder\s+"
-    r"|(?:i|we) (?:want|need|would like|'d like|wish) to know\s+|what do (?:the|my|our) documents say about\s+)?",
+    r"^(?:(?:hello|hi|hey|please|okay|so|well|thanks|thank you|and|also)[,.!]?\s+)*"
+    r"(?:(?:(?:can|could|would) you )?(?:please )?(?:tell|show|give) (?:me|us)\s+|do you (?:happen to )?know\s+"
+    r"|i wonder\s+|(?:i|we) (?:(?:would )?like|want|need|wish) to know\s+"
+    r"|what do (?:the|my|our) documents say about\s+)?",
     re.IGNORECASE,
 )
 _LAST_POLITE = ("please", "thanks", "thank you", "kindly")
@@ -359,6 +361,12 @@ def _tense_of(token: str) -> str:
 
 def _is_figure(token: str) -> bool:
     return any(letter.isdigit() for letter in token) or not token[0].isalnum() or token in _NUMERALS
+
+
+def is_time(text: str) -> bool:
+    """`the fiscal year 2021`, `Q3`: nothing but a time."""
+    found = words(text)
+    return bool(found) and all(_is_period(word) or word in ("the", "quarter") for word in found)
 
 
 def _is_period(token: str) -> bool:
