@@ -150,7 +150,7 @@ def reply(query: Query) -> str:
 
 def _kind_and_language(text: str) -> tuple[str, str]:
     spoken = " ".join(text.replace("’", "'").split())
-    whole = " ".join(re.sub(r"(?:(?<![\s,])[\s,]+)?(?<![!?.…,;:)(])[!?.…,;:)(]+(?=\s|\Z)", " ", spoken).split())
+    whole = " ".join(filter(None, (word.rstrip("!?.…,;:)(") for word in spoken.split())))
     rest = without_greeting(spoken).strip(" !?.…,;:")  # "Hello! How are you?" is a feeling
     for candidate in dict.fromkeys((whole, rest)):
         for group, language, pattern in _SPOKEN:

@@ -17,6 +17,7 @@ from itertools import combinations
 from string import ascii_letters
 from typing import Literal, NamedTuple
 
+from refdesk import periods
 from refdesk.answer import Citation, Conflict, Context, Query
 from refdesk.ask.sentences import FRAME, question_words
 from refdesk.ask.wording import CELLS, KEPT, NUMBER_WORDS, PART, STOP_TERMS, named_cells, read
@@ -60,7 +61,12 @@ def _units() -> Iterator[tuple[str, Unit]]:
 SCALES = {form: float(factor) for factor, listed in _lines("scales") for word in listed for form in _with_plural(word)}
 CURRENCIES = {form: code for code, listed in _lines("currencies") for word in listed for form in _with_plural(word)}
 UNITS = dict(_units())
-ORDINALS = {word: number for number, word in enumerate(word_list("units", "ordinals"), 1)} | {"twentieth": 20}
+_ENDINGS = {"ve": "f", "t": "", "e": "", "y": "ie"}  # of "five", "eight", "nine", "twenty", before "th"
+ORDINALS = {word: number for word, number in periods.ORDINALS.items() if word.isalpha()} | {
+    f"{next((word.removesuffix(end) + new for end, new in _ENDINGS.items() if word.endswith(end)), word)}th": number
+    for word, number in NUMBER_WORDS.items()
+    if number > max(periods.ORDINALS.values())
+}
 WORDS = {word: float(number) for word, number in NUMBER_WORDS.items()}
 WORDS |= {word: SCALES[word] for word in word_list("words", "number words") if word in SCALES}
 _PARTS = {"half": 2, "quarter": 4} | {word: number for word, number in ORDINALS.items() if 2 < number <= 10}
@@ -115,7 +121,7 @@ _FIGURE = re.compile(
             r"(?P<time>\b(?:[01]?\d|2[0-4])[:.h][0-5]\d(?::[0-5]\d)?\s*(?:[ap]\.?m\b\.?)|\b(?:[01]?\d|2[0-4]):[0-5]\d(?::[0-5]\d)?\b(?!:)"
             r"|\b1?\d\s*[ap]\.?m\b\.?)",
             r"(?P<code>\b(?!\d{1,3}(?:\.\d{3})+,\d)v?\d+(?:\.\d+){2,}\b|\bv\d+(?:\.\d+)*\b|\b[A-Za-z]{1,12}[-/]?\d++(?-i:(?:[-/.]?[A-Z0-9]++|[a-z](?![a-z]))*)\b"
-            r"|(?-i:\b\d+-?(?![MBKVWACFX]\b|[kMG]W\b|[KMGT]B\b|BC\b|AD\b)[A-Z]{1,4}(?:-?\d+)?\b))",
+            r"|(?-i:\b\d+-?(?![MBKVWACFX]\b|[kMG]W\b|[KMGT]B\b)[A-Z]{1,4}(?:-?\d+)?\b))",
             rf"(?P<plain>(?P<open>\()?(?P<sign>(?<![\w.])[-−–+](?=[\d.$€£¥]))?(?:(?P<before>{_CURRENCY})\s?(?P<open2>\()?(?P<sign2>[-−])?)?"
             rf"(?<![\w])(?P<number>{_NUMBER})(?P<close>\))?"
             rf"(?:[\s-]?(?P<scale>(?:{_SCALE}))(?![a-z]))?"
@@ -164,10 +170,7 @@ def figures(text: str) -> tuple[Quantity, ...]:
 def _read(match: re.Match[str], text: str) -> Quantity | None:
     shown, at = match.group(), match.span()
     if match["date"] is not None:
-        when = read_date(match)
-        if not when:
-            return None
-        return Quantity("date", shown, *at, float(when[0].year), when=when)
+        return Quantity("date", shown, *at, float(when[0].year), when=when) if (when := read_date(match)) else None
     if match["time"] is not None:
         return Quantity("time", shown, *at, _minutes(shown))
     if match["code"] is not None:

@@ -375,7 +375,6 @@ _KEYS = {
     for column, letter in enumerate(letters)
 }
 _TOKEN = re.compile(r"[^\s]+")
-_CORE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*\Z")
 _EDGES = "\"'“”‘’()[]{}<>.,;:!?…*"
 _SMALL_WORDS = QUERY_STOP_WORDS | STOP_WORDS | {word.replace("'", "") for word in STOP_WORDS}  # "dont" is meant
 
@@ -447,7 +446,7 @@ def candidates(text: str) -> Iterable[tuple[int, str]]:
         start = token.end() - len(core)
         core = core.rstrip(_EDGES)
         core = POSSESSIVE.sub("", core)
-        if not _CORE.match(core):
+        if not all(part.isascii() and part.isalpha() for part in core.split("-")):
             continue
         for word in core.split("-"):
             has_inner_capital = not word[1:].islower()
