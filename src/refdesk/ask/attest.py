@@ -26,6 +26,7 @@ from refdesk.ask.draft import PlacedQuote
 from refdesk.ask.markers import MARKER, MARKERS, SPACED_STOP, ClaimText, statements
 from refdesk.ask.model_figures import NumberCheck, Tables, check_numbers
 from refdesk.ask.support import (
+    MOST_LINES,
     MOST_SAID,
     Judged,
     SourceSentence,
@@ -248,7 +249,7 @@ class Sheet:
     def _measured(self, lines: list[SourceSentence], vector: NDArray[np.float32]) -> list[SourceSentence]:
         """Sentences without a stored vector (a neighbour that was joined): the few that may matter are embedded."""
         missing = [line for line in lines if math.isnan(line.cosine)]
-        unknown = sorted(missing, key=lambda line: -len(line.stems))[:3]
+        unknown = sorted(missing, key=lambda line: -len(line.stems))[:MOST_LINES]
         known = {id(line): float(self._embed(line.text) @ vector) for line in unknown}
         return [line._replace(cosine=known.get(id(line), 0.3)) if math.isnan(line.cosine) else line for line in lines]
 

@@ -306,7 +306,7 @@ def _weights() -> NDArray[np.float32]:
 # --- the sides of a comparison: each becomes a search of its own ----------------------------------------------------
 
 MOST_SIDES = 4
-LONGEST_QUESTION = 400  # characters; a longer one says in its own way what it compares
+LONGEST_QUESTION = 1000  # characters; a longer one is a pasted text: it says in its own words what it compares
 
 
 def _expression(pattern: str) -> re.Pattern[str]:

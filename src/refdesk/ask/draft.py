@@ -22,7 +22,7 @@ from refdesk.ask.plan import Budget
 from refdesk.ask.wording import said
 from refdesk.errors import ProviderEmpty, ProviderError, ProviderInterrupted, ProviderRefused, ProviderUnavailable
 from refdesk.ports import LLM, Models, Piece
-from refdesk.prompts import REASONING_TAG, SUGGESTED_QUESTIONS
+from refdesk.prompts import LONGEST_TEXT, REASONING_TAG, SUGGESTED_QUESTIONS
 from refdesk.settings import Settings
 from refdesk.trace import Trace, in_thread
 
@@ -30,7 +30,6 @@ from refdesk.trace import Trace, in_thread
 
 AT_ONCE = 4096  # characters: of a whole answer in one piece, each filter holds no more than this
 MOST_SUGGESTED = 5
-LONGEST_SUGGESTED = 300
 
 
 class AnswerTrim:
@@ -299,7 +298,7 @@ def parse_suggestions(text: str) -> tuple[str, ...]:
     for part in text.replace("|", "\n").split("\n"):
         bare = _CITED.sub("", part).strip(" \t\"'“”*_`:")
         bare = _ITEM.sub("", bare, count=1).strip(" \t\"'“”*_`") if _ITEM.match(bare) else bare
-        if bare and len(bare) <= LONGEST_SUGGESTED and any(letter.isalpha() for letter in bare):
+        if bare and len(bare) <= LONGEST_TEXT and any(letter.isalpha() for letter in bare):
             found[bare] = None
     return tuple(found)[:MOST_SUGGESTED]
 

@@ -70,7 +70,8 @@ ORDINALS = {word: number for word, number in periods.ORDINALS.items() if word.is
 WORDS = {word: float(number) for word, number in NUMBER_WORDS.items()}
 WORDS |= {word: SCALES[word] for word in word_list("words", "number words") if word in SCALES}
 _PARTS = {"half": 2, "quarter": 4} | {word: number for word, number in ORDINALS.items() if 2 < number <= 10}
-FRACTIONS = {f"a {part}": 1 / number for part, number in _PARTS.items()} | {"half": 1 / 2}
+FRACTIONS = {f"a {part}": 1 / number for part, number in _PARTS.items()}
+FRACTIONS["half"] = FRACTIONS["a half"]
 FRACTIONS |= {
     f"{word} {part}{'s' * (count > 1)}": count / number
     for part, number in _PARTS.items()

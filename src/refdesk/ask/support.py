@@ -23,6 +23,7 @@ from refdesk.answer import SCORE_DIGITS, Claim, Verdict
 from refdesk.ask.figures import BESIDE, SCALES, Quantity, agrees, compact, figures
 from refdesk.ask.wording import KEPT
 from refdesk.text import ASSETS, STOP_WORDS, fold, terms, word_set
+from refdesk.types import UNIT
 
 # --- does a sentence say the opposite of another? ------------------------------------------------------------------
 # Which words of a sentence carry its meaning? Words, the stems of content words, names.
@@ -490,7 +491,7 @@ def _turned(claim: ClaimWords, best: str, joined: str, language: str) -> str:
 
 def cosines(vector: NDArray[np.float32], rows: NDArray[np.int8]) -> NDArray[np.float32]:
     """Of a unit vector with rows of unit vectors scaled by 127."""
-    found: NDArray[np.float32] = np.vecdot(rows.astype(np.float32), vector) / np.float32(127)
+    found: NDArray[np.float32] = np.vecdot(rows.astype(np.float32), vector) / np.float32(UNIT)
     return found
 
 

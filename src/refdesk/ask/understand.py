@@ -25,6 +25,7 @@ from refdesk.answer import Query, Question, Turn
 from refdesk.ask.classify import (
     HINTS,
     INTENTS,
+    LONGEST_QUESTION,
     SHIPPED,
     UNKNOWN,
     Classification,
@@ -52,7 +53,6 @@ from refdesk.text import QUERY_STOP_WORDS, STOP_WORDS, edit_distances, query_ter
 from refdesk.trace import Stage, Trace, in_thread, is_able, json_reply
 from refdesk.types import Scope
 
-LONGEST_SPELLED = 1000  # characters; a longer question is a pasted text, and its words are what they are
 ROUTES = ("needs_retrieval", "conversational", "out_of_scope")
 
 
@@ -131,7 +131,7 @@ def _why_not_spelled(text: str, question: Question, settings: Settings) -> str:
         return "asked for verbatim"
     if not settings.spelling:
         return "query.spelling is off"
-    return "too long" if len(text) > LONGEST_SPELLED else ""
+    return "too long" if len(text) > LONGEST_QUESTION else ""
 
 
 def spelled(text: str, library: LibraryReader, scope: Scope) -> Correction:
