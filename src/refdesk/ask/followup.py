@@ -327,7 +327,9 @@ class Topics:
         if pronoun in _THINGS or pronoun in _POINTERS:
             return -1.0 * is_many
         if pronoun in _PERSON:
-            return 1.0 * (phrase.is_name and all(word[0].isupper() for word in phrase.text.split()))
+            words_of = phrase.text.split()
+            is_person = phrase.is_name and len(words_of) <= 3 and all(word[0].isupper() for word in words_of)
+            return 1.0 * is_person
         return 0.0
 
 
