@@ -97,7 +97,8 @@ def files(commit: str = "") -> Iterator[tuple[str, str]]:
 
 def _belongs(name: str) -> bool:
     path = PurePosixPath(name)
-    return (path.parts[0] == "ask" and path.suffix == ".py") or (path.parts[0] == "assets" and path.name in LISTS)
+    is_code = name == "negation.py" or (path.parts[0] == "ask" and path.suffix == ".py")  # it was a part of ask/
+    return is_code or (path.parts[0] == "assets" and path.name in LISTS)
 
 
 def by_file(commit: str = "") -> dict[str, Counter[str]]:

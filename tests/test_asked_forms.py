@@ -47,6 +47,7 @@ def stored(text: str) -> StoredTable:
         ("What do nuts and bolts cost?", "What do nuts and bolts cost?"),
         ("Which pump and which hose are cheapest?", "Which pump"),
         ("How does it compare with France, Spain and Italy?", "How does it compare with France, Spain and Italy?"),
+        ("What was the change in fees (in per cent) in 2021?", "What was the percentage change in fees in 2021?"),
     ],
 )
 def test_what_stands_around_the_question_is_left_out(text: str, clause: str) -> None:

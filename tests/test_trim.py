@@ -118,7 +118,7 @@ def test_the_first_words_are_not_held_back_for_long() -> None:
 
 
 def test_suggestions_are_cleaned() -> None:
-    text = ' "What is it?" [2] | **Who?** |\n3) When?|When?|' + "x" * 400
+    text = ' "What is it?" [2] | **Who?** |\n3) When?|When?|' + "x" * 700
     assert parse_suggestions(text) == ("What is it?", "Who?", "When?")
     assert len(parse_suggestions("|".join(f"q{n} is it?" for n in range(9)))) == 5
 

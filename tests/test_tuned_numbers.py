@@ -148,8 +148,8 @@ def words(count: int, letters: int = 1) -> str:
         (f"Compare {words(13)} with beta", 0),
         ("Compare alpha, beta, gamma and delta", 4),
         ("Compare alpha, beta, gamma, delta and omega", 0),
-        (f"Compare {'x' * 382} with beta", 2),
-        (f"Compare {'x' * 383} with beta", 0),
+        (f"Compare {'x' * 982} with beta", 2),
+        (f"Compare {'x' * 983} with beta", 0),
     ],
 )
 def test_sides(question: str, count: int) -> None:
@@ -261,4 +261,4 @@ def test_three_hundred_sentences_are_checked() -> None:
 
 def test_suggested_questions_are_few_and_short() -> None:
     assert len(parse_suggestions("|".join(f"Is it {number}?" for number in range(9)))) == 5
-    assert parse_suggestions("x" * 300) and not parse_suggestions("x" * 301)
+    assert parse_suggestions("x" * 600) and not parse_suggestions("x" * 601)

@@ -10,6 +10,7 @@ questions are made of.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import threading
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.periods import EXTENSION, SEPARATORS, SPOKEN_DATE, Period, document_period, period_of, spaced
-from refdesk.text import ASSETS, QUERY_STOP_WORDS, STOP_WORDS, named_lines, query_terms, words
+from refdesk.text import ASSETS, QUERY_STOP_WORDS, STOP_WORDS, named_lines, query_terms, strip_accents, words
 from refdesk.types import Chunk, Document, Hit
 
 # Chunks from which on a document is found better for being named. A short one is named by each of its chunks, which
@@ -507,10 +508,19 @@ def _words_of(document: Document) -> frozenset[str]:
 
 # --- which language does it name? ------------------------------------------------------------------------------------
 
-_NAMES_OF_LANGUAGES = named_lines("catalogue", "languages")
+_FRAMES = json.loads((ASSETS / "frames.json").read_text(encoding="utf-8"))["languages"]
+_NAMES_OF_LANGUAGES: dict[str, str] = _FRAMES["en"]["languages"]
+
+
+def _spelled(code: str) -> str:
+    """What the languages of the catalogue's own words call a language, with and without accents."""
+    names = [_FRAMES[own]["languages"][code] for own in ("en", "de", "fr", "es")]
+    return "|".join(dict.fromkeys(form for name in names for form in (name, strip_accents(name))))
+
+
 _LANGUAGES = {  # "Englische", "anglaises", "inglesa", "italiano", "italiennes"
-    code: re.compile(rf"\b(?:{own})(?:n?e[nrs]?|e?s|[ao]s?)?\b", re.IGNORECASE)
-    for code, own in _NAMES_OF_LANGUAGES.items()
+    code: re.compile(rf"\b(?:{_spelled(code)})(?:n?e[nrs]?|e?s|[ao]s?)?\b", re.IGNORECASE)
+    for code in _NAMES_OF_LANGUAGES
 }
 
 
@@ -524,7 +534,7 @@ def language_of(text: str) -> tuple[str, tuple[int, int]] | None:
 
 def language_name(code: str) -> str:
     """In English, where it is known; else the code."""
-    return _NAMES_OF_LANGUAGES.get(code, code).partition("|")[0]
+    return _NAMES_OF_LANGUAGES.get(code, code)
 
 
 # --- what does a question call a document or a section by? ------------------------------------------------------------

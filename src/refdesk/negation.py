@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+
+from refdesk.text import terms
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[,.;:!?]")
 _NEGATORS = frozenset(
     (
         *("not", "no", "never", "none", "neither", "nor", "without", "cannot", "nobody", "nothing", "nowhere"),
-        *("fail", "fails", "failed", "unable", "lack", "lacks", "lacked", "lacking", "absence", "nicht", "kein"),
+        *("nicht", "kein"),
     )
 )  # fmt: skip
+_LACKING = frozenset(terms("fail unable lack absence"))
 # They deny nothing, or deny a bound that is checked with its figure.
 _IDIOMS = re.compile(
-    r"\bnot (?:only|limited to|just|merely|necessarily)\b|\bwithout limitation\b|\bno (?:later|more|less|fewer) than\b"
-    r"|\bnot (?:more|less|later) than\b|\bno doubt\b|\bwhether or not\b|\bif not\b",
+    r"\bnot (?:only|limited to|just|necessarily)\b|\bnot? (?:later|more|less|fewer) than\b|\bwithout limitation\b"
+    r"|\bno doubt\b|\b(?:whether or|if) not\b",
     re.IGNORECASE,
 )
 
@@ -24,8 +28,9 @@ def words(text: str) -> list[str]:
     return [word.lower().replace("’", "'") for word in _WORD.findall(text)]
 
 
+@lru_cache(maxsize=2048)
 def is_negation(word: str) -> bool:
-    return word in _NEGATORS or word.endswith("n't")
+    return word in _NEGATORS or word.endswith("n't") or not _LACKING.isdisjoint(terms(word))
 
 
 def without_idioms(text: str) -> str:

@@ -301,11 +301,20 @@ def period_of(text: str) -> Period:
     named = [readings[0] for match in SPOKEN_DATE.finditer(lowered) if len(readings := read_date(match)) == 1]
     named += [When(int(year), 0, int(month), int(day)) for year, month, day in _NAMED_DAY.findall(lowered)]
     years = {when.year for when in named if 1900 <= when.year < 2100}
-    for first, last in _RANGE.findall(lowered):
-        if 0 < int(last) - int(first) <= _LONGEST_RANGE:
-            years |= set(range(int(first), int(last) + 1))
+    years = years.union(*year_ranges(lowered))
     days = {f"{when.year}-{when.month:02}-{when.day:02}" for when in named if when.year and when.day}
     return Period(frozenset(years), frozenset(when.quarter for when in named if when.quarter), frozenset(days))
+
+
+def year_ranges(text: str) -> Iterator[range]:
+    """The years from one to another that a text names, ten at most.
+
+    >>> list(year_ranges("FY2015 - FY2017"))
+    [range(2015, 2018)]
+    """
+    for first, last in _RANGE.findall(alike(text.lower())):
+        if 0 < int(last) - int(first) <= _LONGEST_RANGE:
+            yield range(int(first), int(last) + 1)
 
 
 def spaced(name: str) -> str:

@@ -503,11 +503,15 @@ def _plain(text: str) -> str:
     """Lower case, without contractions, and with one spelling of each period."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _APOSTROPHE.sub("'", text))
-    lowered = text.lower()
+    return alike(in_full(text.lower()))
+
+
+def in_full(lowered: str) -> str:
+    """Without contractions: `isn't` -> `is not`, `what's` -> `what`."""
     if "'" in lowered:
         lowered = _IRREGULAR.sub(lambda match: _WHOLE[match[0]], lowered)
         lowered = _CONTRACTION.sub(lambda match: " not" if match[1] else _JOINED[match[2]], lowered)
-    return alike(lowered)
+    return lowered
 
 
 def as_typed(text: str) -> dict[str, str]:
@@ -521,13 +525,9 @@ def as_typed(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for piece in pieces:
         piece_words = words(piece)
-        shown = (
-            piece[: len(piece_words[0])]
-            if len(piece_words) == 1 and piece.lower().startswith(piece_words[0])
-            else piece
-        )
+        begins = len(piece_words) == 1 and piece.lower().startswith(piece_words[0])
         for word in piece_words:
-            found.setdefault(word, shown)
+            found.setdefault(word, piece[: len(word)] if begins else piece)
     return found
 
 

@@ -364,7 +364,7 @@ def _with_notes(context: Context, search: Search, budget: Budget) -> Context:
         numbers = [
             passage.number for passage in context.passages if {chunk.id for chunk in passage.chunks} & set(note.chunks)
         ]
-        cited = "".join(f"[{number}]" for number in numbers[:3])
+        cited = "".join(f"[{number}]" for number in numbers)
         lines.append(f"- {escape(note.part.question)}: {escape(note.text)} {cited}".rstrip())
     before_fence, fence, after = context.text.rpartition(FENCE_CLOSES)
     if not fence:

@@ -20,17 +20,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.answer import Citation, Claim, Context, Passage, Query, Usage, Verdict, Verification
+from refdesk.answer import SCORE_DIGITS, Citation, Claim, Context, Passage, Query, Usage, Verdict, Verification
 from refdesk.ask.citations import code_ranges, outside_code
 from refdesk.ask.draft import PlacedQuote
-from refdesk.ask.markers import MARKER, MARKERS, ClaimText, statements
+from refdesk.ask.markers import MARKER, MARKERS, SPACED_STOP, ClaimText, statements
 from refdesk.ask.model_figures import NumberCheck, Tables, check_numbers
 from refdesk.ask.support import (
+    MOST_LINES,
+    MOST_SAID,
     Judged,
     SourceSentence,
     cosines,
     evidence,
     judge_claim,
+    most,
     read_claim,
     support,
 )
@@ -65,7 +68,6 @@ JudgeClaim = Callable[[str, str, str], float | None]  # (claim, evidence, title)
 PAGED = ("pdf", "image", "png", "jpg", "jpeg", "tiff")  # a quote of these is found by its boxes or not at all
 _QUOTED_SHARE = 0.6  # a claim that is this much of a sentence, word for word, quotes it
 _DRESS = re.compile(r"[*_`|\"'\\\\\[\]⟨⟩]+")  # also what makes a quoted bracket no marker
-_SPACED_STOP = re.compile(r"(?<!\s)\s+([.,;:!?])")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +128,7 @@ def attest(query: Query, content: str, order: Sequence[int], proofs: Proofs, tab
                 statement.markers,
                 placed,
                 judged.verdict,
-                round(judged.score, 4),
+                round(judged.score, SCORE_DIGITS),
                 judged.note,
             )
         )
@@ -247,7 +249,7 @@ class Sheet:
     def _measured(self, lines: list[SourceSentence], vector: NDArray[np.float32]) -> list[SourceSentence]:
         """Sentences without a stored vector (a neighbour that was joined): the few that may matter are embedded."""
         missing = [line for line in lines if math.isnan(line.cosine)]
-        unknown = sorted(missing, key=lambda line: -len(line.stems))[:3]
+        unknown = sorted(missing, key=lambda line: -len(line.stems))[:MOST_LINES]
         known = {id(line): float(self._embed(line.text) @ vector) for line in unknown}
         return [line._replace(cosine=known.get(id(line), 0.3)) if math.isnan(line.cosine) else line for line in lines]
 
@@ -292,7 +294,7 @@ class Sheet:
         if key in self._places:
             at = self._places[key]
             if score > self.citations[at].support_score:
-                self.citations[at] = replace(self.citations[at], support_score=round(score, 4))
+                self.citations[at] = replace(self.citations[at], support_score=round(score, SCORE_DIGITS))
             return at
         self._places[key] = len(self.citations)
         passage = self.passages[number]
@@ -313,7 +315,7 @@ class Sheet:
 
 def _normal(text: str) -> str:
     """Without marks of emphasis, quotes and cells, and without the stop at the end; signs and figures stay."""
-    bare = _SPACED_STOP.sub(r"\1", " ".join(_DRESS.sub(" ", fold(text)).split()))
+    bare = SPACED_STOP.sub(r"\1", " ".join(_DRESS.sub(" ", fold(text)).split()))
     return bare.rstrip(".!?;: ")
 
 
@@ -354,11 +356,12 @@ def _by_cells(text: str, passages: Sequence[int], sheet: Sheet, judged: Judged) 
     """The verdict once the numbers were looked for in the cells: what these give, or give computed, is proved."""
     found = sheet.numbers(text, passages)
     if found.wrong:
-        return replace(judged, verdict="contradicted", score=0.2 * judged.score, note="; ".join(found.wrong[:3]))
+        note = "; ".join(found.wrong[:MOST_SAID])
+        return replace(judged, verdict="contradicted", score=most("contradicted", judged.score), note=note)
     if found.missing:
         verdict = judged.verdict if judged.verdict == "contradicted" else "unsupported"
         note = "; ".join(dict.fromkeys((*found.missing, *filter(None, [judged.note]))))
-        return replace(judged, verdict=verdict, score=min(judged.score, 0.49), note=note)
+        return replace(judged, verdict=verdict, score=most("unsupported", judged.score), note=note)
     note = "; ".join(found.computed)
     if judged.verdict != "supported" and found.proved:
         judged = _against(text, passages, sheet, sheet.embed(text), found.proved)
@@ -411,7 +414,7 @@ def _citation(marker: int, passage: Passage, chunk: Chunk, index: int, score: fl
         located=bool(sentence.boxes)
         or (passage.document.format not in PAGED and origin is not None and not _has_boxes(chunk)),
         quote=chunk.text[sentence.start : sentence.end],
-        support_score=round(score, 4),
+        support_score=round(score, SCORE_DIGITS),
         origin=origin or (0, 0),
     )
 
@@ -429,8 +432,8 @@ def _whole(marker: int, passage: Passage, chunk: Chunk) -> Citation:
         boxes=chunk.boxes,
         located=bool(chunk.boxes),
         quote=chunk.text.strip(),
-        relevance_score=round(passage.hit.score, 4),
-        similarity_score=round(passage.hit.cosine, 4),
+        relevance_score=round(passage.hit.score, SCORE_DIGITS),
+        similarity_score=round(passage.hit.cosine, SCORE_DIGITS),
         url=document.source if document.source.startswith(("http://", "https://")) else "",
     )
 

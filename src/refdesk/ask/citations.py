@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 
 from refdesk.answer import Context, Passage
+from refdesk.periods import EXTENSION
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, SUGGESTED_QUESTIONS, SUMMARY_MARK
 from refdesk.text import QUERY_STOP_WORDS, fold
 from refdesk.types import Chunk, Range
@@ -31,22 +32,19 @@ KEYWORDS = (
 _KEYWORD = "|".join(f"{word}s?" for word in KEYWORDS)
 _TAG = re.compile(r"<[^<>]*>|</?[A-Za-z!][^<>]*\Z")
 _EDGES = " \t\n*_~`'\"“”^#"
-_RANGE = re.compile(r"(\d+)(?:\s*(?:-|–|—|to|bis|\.\.\.?)\s*(\d+))?")
+_RANGE = re.compile(r"(\d+)(?:\s*(?:[-–—]|to|bis|\.{2,3})\s*(\d+))?")
 _NUMBER = re.compile(r"\d+")
 _NUMERIC = re.compile(
     rf"(?:(?:{_KEYWORD})\b)?[\s:.#°]*+(?:no\.?|nr\.?)?[\s#^]*+"
-    rf"(?P<numbers>[-−+]?\d++(?:(?>(?:[-–—,;&/|+\s^#]|\.{{2,}}+|\band\b|\bund\b|\bet\b|\by\b|\bor\b|\bto\b|\bbis\b"
+    rf"(?P<numbers>[-−+]?\d++(?:(?>(?:[-–—,;&/|+\s^#]|\.{{2,}}+|\b(?:and|und|et|y|or|to|bis)\b"
     rf"|(?:{_KEYWORD})\b[\s:.#]*+)+)\d++)*)\.?"
-    rf"(?P<rest>\s*(?:[,:;|†§]|\s[-–—]\s|\bpp?\b|\bpages?\b|\bs\.|\bat\b).*)?",
+    rf"(?P<rest>\s*(?:[,:;|†§]|\s[-–—]\s|\b(?:pp?|pages?)\b).*)?",
     re.DOTALL,
 )
 _BETWEEN_NUMBERS = ",;:.&/|+−–—-"
 _TAGGED = re.compile(rf"doc(?:ument)? ?: ?([^|;\]]{{0,{LONGEST}}}?) ?(?:[|,;] ?chunk ?: ?([^|;,\s\]]*)|\Z|(?=;))", re.I)
-_PATH = re.compile(r"(?:(?<!\s)\s+)?(?:>|›|»|→|&gt;)\s*")
-_PAGED = re.compile(
-    r"(?:[,;]\s*|(?<![\s,;])\s+)?\(?\b(?:pp?\.?|pages?|s\.|seite)\s*\d[\d\s,–-]*\)?\Z", re.I
-)  # "Handbook, p. 3"
-_FILE = re.compile(r"\.(?:pdf|docx?|pptx?|xlsx?|csv|html?|md|txt|eml|epub|odt|rtf|json|png|jpe?g|tiff?)\b", re.I)
+_PATH = re.compile(r"(?:(?<!\s)\s+)?(?:[>›»→]|&gt;)\s*")
+_PAGED = re.compile(r"(?:[,;]\s*|(?<![\s,;])\s+)?\(?\b(?:pp?\.?|pages?)\s*\d[\d\s,–-]*\)?\Z", re.I)  # "Handbook, p. 3"
 _AUTHOR = re.compile(
     r"[A-Z][\w'’-]+(?:\s++(?:et al\.?|and|&)\s*+(?:[A-Z][\w'’-]+)?)?,?\s*+\(?(?:1[5-9]|20)\d\d[a-z]?\)?"
 )
@@ -196,7 +194,7 @@ def _is_decimal(text: str) -> bool:
 
 def _titles(passage: Passage) -> list[str]:
     document = passage.document
-    stem = _FILE.sub("", document.name.rsplit("/", 1)[-1])
+    stem = EXTENSION.sub("", document.name.rsplit("/", 1)[-1])
     return [name for name in dict.fromkeys((document.title, document.name, stem)) if len(name) > 1]
 
 
@@ -234,7 +232,7 @@ def _reads_as_citation(text: str, words: list[str]) -> bool:
     """A title, a file, an author with a year: what no passage owns and a reader would look up."""
     if (
         _KEYWORDED.search(text)
-        or _FILE.search(text)
+        or EXTENSION.search(text)
         or _AUTHOR.fullmatch(text)
         or words[0].lower().replace(".", "").rstrip(",:;") in _REFERRING
         or text.lower().startswith("see ")

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import CHANCE_DIGITS, Complexity, Hints, Intent, Query, Route
-from refdesk.ask.wording import ASKING, DOING, QUESTION_WORDS, intent_of, meaning, wants
+from refdesk.ask.wording import ARTICLES, ASKING, DOING, POLITE, QUESTION_WORDS, intent_of, is_time, meaning, wants
 from refdesk.document_names import asks_catalogue
 from refdesk.ports import Embedder
 from refdesk.text import ASSETS, QUERY_STOP_WORDS, STOP_WORDS, words
@@ -150,7 +150,7 @@ def reply(query: Query) -> str:
 
 def _kind_and_language(text: str) -> tuple[str, str]:
     spoken = " ".join(text.replace("’", "'").split())
-    whole = " ".join(re.sub(r"(?:(?<![\s,])[\s,]+)?(?<![!?.…,;:)(])[!?.…,;:)(]+(?=\s|\Z)", " ", spoken).split())
+    whole = " ".join(filter(None, (word.rstrip("!?.…,;:)(") for word in spoken.split())))
     rest = without_greeting(spoken).strip(" !?.…,;:")  # "Hello! How are you?" is a feeling
     for candidate in dict.fromkeys((whole, rest)):
         for group, language, pattern in _SPOKEN:
@@ -272,7 +272,7 @@ def _worded(text: str, parts: tuple[str, ...]) -> Intent:
     return "list" if found == "several" or (found == "steps" and asks == "what") else "factual"
 
 
-CLAUSE = re.compile(rf"\b(?:and|also|then)\s+(?:{'|'.join(QUESTION_WORDS | DOING)}|is|are|can)\b", re.IGNORECASE)
+CLAUSE = re.compile(rf"\b(?:and|then)\s+(?:{'|'.join(sorted(QUESTION_WORDS | DOING))}|is|are|can)\b", re.IGNORECASE)
 
 
 def _complexity(text: str, intent: Intent) -> Complexity:
@@ -306,17 +306,14 @@ def _weights() -> NDArray[np.float32]:
 # --- the sides of a comparison: each becomes a search of its own ----------------------------------------------------
 
 MOST_SIDES = 4
-LONGEST_QUESTION = 400  # characters; a longer one says in its own way what it compares
+LONGEST_QUESTION = 1000  # characters; a longer one is a pasted text: it says in its own words what it compares
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-_ARTICLE = re.compile(r"^(?:the|a|an|our|their|its|both)\s+", re.IGNORECASE)
-_PERIOD = re.compile(
-    r"^(?:the\s+)?(?:(?:fiscal|fy|q[1-4]|h[12]|year|quarter)\s*)*(?:19|20)\d\d(?:\s*q[1-4])?$|^q[1-4]$", re.I
-)
+_ARTICLE = re.compile(rf"^(?:{'|'.join(sorted(ARTICLES))}|our|their|its|both)\s+", re.IGNORECASE)
 # A question is read from left to right: what opens it, then the first divider behind that, then what follows the sides.
 # One expression for all of it would try every way to divide a question.
 # What may follow the sides: "in terms of price", "on price", "in 2023".
@@ -345,7 +342,7 @@ _FORMS = [
         # "compare the price of A and B", "compare A with B on price", "contrast A and B"
         (_COMPARE + r"(?:the )?(?P<of>(?:[\w-]++ ){1,12}?)(?:of|for|between) ", _JOIN),
         (_COMPARE, _JOIN),
-        (r"^", r" (?:vs\.?|versus) "),
+        (r"^(?:what (?:is|are) (?:the )?(?!difference))?", r" (?:vs\.?|versus) "),
     )
 ]
 _DIFFER = _expression(r" (?:differ|different|compare)\b")  # behind both sides, after "how do"
@@ -366,12 +363,6 @@ _CHANGED_FROM = _expression(
     r"|dropp?(?:ed)?) (?:from|between) "
 )
 _TO = _expression(" (?:to|and) ")
-_POLITE = re.compile(
-    r"^(?:please|can you|could you|would you|i want to know|tell me|explain|describe)\s+", re.IGNORECASE
-)
-_WHAT_IS = re.compile(
-    r"^what(?:'s| is| are| was| were) (?=.*\b(?:vs\.?|versus)\b)(?:the )?(?!difference)", re.IGNORECASE
-)
 
 # Comparatives that are made of another word.
 _PLAIN = {"better": "good", "worse": "bad", "further": "far", "farther": "far", "elder": "old"}
@@ -385,7 +376,7 @@ def sides(question: str) -> tuple[str, ...]:
     """Stand-alone search texts for the things a question compares; empty when it compares nothing."""
     if len(question) > LONGEST_QUESTION:
         return ()
-    text = _WHAT_IS.sub("", _POLITE.sub("", " ".join(question.split()).rstrip("?.! ")))
+    text = POLITE.sub("", " ".join(question.split()).rstrip("?.! "))
     found = _by_quality(text) or _by_change(text) or _by_form(text)
     return tuple(dict.fromkeys(found)) if 2 <= len(set(found)) <= MOST_SIDES else ()
 
@@ -436,7 +427,7 @@ def _by_quality(text: str) -> list[str]:
 def _by_change(text: str) -> list[str]:
     opening = _HOW_DID.match(text)
     found = _cut(text[opening.end() :], _CHANGED_FROM, _TO) if opening else []
-    if not found or not all(_PERIOD.match(side.strip()) for side in found[1:]):
+    if not found or not all(map(is_time, found[1:])):
         return []
     return [f"{found[0]} in {side.strip()}" for side in found[1:]]
 
@@ -471,7 +462,7 @@ def _without_aspect(side: str, *, to_verb: bool) -> tuple[str, str, str]:
 def _searched(side: str, of: str, aspect: str, link: str) -> str:
     """One side with the attribute that is compared: `warranty of the TG-4`, `TG-4 in 2023`, `price of the TG-4`."""
     if of:
-        side = f"{of} in {side}" if _PERIOD.match(side) else f"{of} of {side}"
+        side = f"{of} in {side}" if is_time(side) else f"{of} of {side}"
     if not aspect:
         return side
     is_place = link in ("during", "at", "under", "for") or (link == "in" and not aspect.islower())
@@ -506,7 +497,7 @@ def _completed(tail: str, first: str) -> str:
         return f"{tail.rsplit(' ', 1)[0]} {words[-1]}"
     link = next((place for place, word in enumerate(words) if word.lower() in ("in", "of", "for")), 0)
     period = tail.removeprefix("in ")
-    if link and _PERIOD.match(" ".join(words[link + 1 :])) and _PERIOD.match(period):
+    if link and is_time(" ".join(words[link + 1 :])) and is_time(period):
         return " ".join([*words[: link + 1], period])
     return tail
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from http import HTTPStatus
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from refdesk.ask.plan import Budget
 from refdesk.ask.wording import said
 from refdesk.errors import ProviderEmpty, ProviderError, ProviderInterrupted, ProviderRefused, ProviderUnavailable
 from refdesk.ports import LLM, Models, Piece
-from refdesk.prompts import REASONING_TAG, SUGGESTED_QUESTIONS
+from refdesk.prompts import LONGEST_TEXT, REASONING_TAG, SUGGESTED_QUESTIONS
 from refdesk.settings import Settings
 from refdesk.trace import Trace, in_thread
 
@@ -29,7 +30,6 @@ from refdesk.trace import Trace, in_thread
 
 AT_ONCE = 4096  # characters: of a whole answer in one piece, each filter holds no more than this
 MOST_SUGGESTED = 5
-LONGEST_SUGGESTED = 300
 
 
 class AnswerTrim:
@@ -112,7 +112,7 @@ _OPENERS = (
 )
 _HELPING = ("i'll ", "i will ", "i can ", "i'd be ", "let me ", "happy to ", "here is ", "here's ", "here are ")
 _HELP_ENDS = re.compile(r"[^\d\[:!.\n]*([:!\n]|\.(?=\s))")  # with a number or a marker it says something
-_OFFERS = re.compile(r"help|assist|explain|happy|glad|summar|answer|question")
+_OFFERS = re.compile(r"help|explain|happy|summar|answer")
 _LONGEST_HELP = 120
 
 
@@ -298,7 +298,7 @@ def parse_suggestions(text: str) -> tuple[str, ...]:
     for part in text.replace("|", "\n").split("\n"):
         bare = _CITED.sub("", part).strip(" \t\"'“”*_`:")
         bare = _ITEM.sub("", bare, count=1).strip(" \t\"'“”*_`") if _ITEM.match(bare) else bare
-        if bare and len(bare) <= LONGEST_SUGGESTED and any(letter.isalpha() for letter in bare):
+        if bare and len(bare) <= LONGEST_TEXT and any(letter.isalpha() for letter in bare):
             found[bare] = None
     return tuple(found)[:MOST_SUGGESTED]
 
@@ -493,11 +493,11 @@ def nearest(question: str) -> str:
 
 NO_CREDIT = "the account has no credit left"
 REFUSED: Mapping[int, str] = {
-    401: "the API key was refused",
-    402: NO_CREDIT,
-    403: "the API key was refused",
-    404: "the provider does not know this model",
-    429: NO_CREDIT,  # any other 429 is `ProviderUnavailable`
+    HTTPStatus.UNAUTHORIZED: "the API key was refused",
+    HTTPStatus.PAYMENT_REQUIRED: NO_CREDIT,
+    HTTPStatus.FORBIDDEN: "the API key was refused",
+    HTTPStatus.NOT_FOUND: "the provider does not know this model",
+    HTTPStatus.TOO_MANY_REQUESTS: NO_CREDIT,  # any other of these is `ProviderUnavailable`
 }
 
 logger = logging.getLogger("refdesk.ask")
@@ -570,9 +570,9 @@ def reason(error: ProviderError) -> str:
 
 
 def _unavailable(status: int) -> str:
-    if status == 429:
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
         return "it is overloaded"
-    return "its server failed" if status >= 500 else "it is not available"
+    return "its server failed" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "it is not available"
 
 
 async def written_into(draft: Draft, pieces: AsyncGenerator[Piece, None]) -> AsyncGenerator[Event, None]:

@@ -17,9 +17,10 @@ from itertools import combinations
 from string import ascii_letters
 from typing import Literal, NamedTuple
 
+from refdesk import periods
 from refdesk.answer import Citation, Conflict, Context, Query
 from refdesk.ask.sentences import FRAME, question_words
-from refdesk.ask.wording import CELLS, KEPT, NUMBER_WORDS, STOP_TERMS, named_cells, read
+from refdesk.ask.wording import CELLS, KEPT, NUMBER_WORDS, PART, STOP_TERMS, named_cells, read
 from refdesk.periods import DATE_PATTERN, Period, When, document_period, read_date, spaced
 from refdesk.text import asset_lines, terms, word_list, words
 from refdesk.types import Chunk, Document
@@ -60,11 +61,17 @@ def _units() -> Iterator[tuple[str, Unit]]:
 SCALES = {form: float(factor) for factor, listed in _lines("scales") for word in listed for form in _with_plural(word)}
 CURRENCIES = {form: code for code, listed in _lines("currencies") for word in listed for form in _with_plural(word)}
 UNITS = dict(_units())
-ORDINALS = {word: number for number, word in enumerate(word_list("units", "ordinals"), 1)} | {"twentieth": 20}
+_ENDINGS = {"ve": "f", "t": "", "e": "", "y": "ie"}  # of "five", "eight", "nine", "twenty", before "th"
+ORDINALS = {word: number for word, number in periods.ORDINALS.items() if word.isalpha()} | {
+    f"{next((word.removesuffix(end) + new for end, new in _ENDINGS.items() if word.endswith(end)), word)}th": number
+    for word, number in NUMBER_WORDS.items()
+    if number > max(periods.ORDINALS.values())
+}
 WORDS = {word: float(number) for word, number in NUMBER_WORDS.items()}
 WORDS |= {word: SCALES[word] for word in word_list("words", "number words") if word in SCALES}
 _PARTS = {"half": 2, "quarter": 4} | {word: number for word, number in ORDINALS.items() if 2 < number <= 10}
-FRACTIONS = {f"a {part}": 1 / number for part, number in _PARTS.items()} | {"half": 1 / 2}
+FRACTIONS = {f"a {part}": 1 / number for part, number in _PARTS.items()}
+FRACTIONS["half"] = FRACTIONS["a half"]
 FRACTIONS |= {
     f"{word} {part}{'s' * (count > 1)}": count / number
     for part, number in _PARTS.items()
@@ -115,7 +122,7 @@ _FIGURE = re.compile(
             r"(?P<time>\b(?:[01]?\d|2[0-4])[:.h][0-5]\d(?::[0-5]\d)?\s*(?:[ap]\.?m\b\.?)|\b(?:[01]?\d|2[0-4]):[0-5]\d(?::[0-5]\d)?\b(?!:)"
             r"|\b1?\d\s*[ap]\.?m\b\.?)",
             r"(?P<code>\b(?!\d{1,3}(?:\.\d{3})+,\d)v?\d+(?:\.\d+){2,}\b|\bv\d+(?:\.\d+)*\b|\b[A-Za-z]{1,12}[-/]?\d++(?-i:(?:[-/.]?[A-Z0-9]++|[a-z](?![a-z]))*)\b"
-            r"|(?-i:\b\d+-?(?![MBKVWACFX]\b|[kMG]W\b|[KMGT]B\b|BC\b|AD\b)[A-Z]{1,4}(?:-?\d+)?\b))",
+            r"|(?-i:\b\d+-?(?![MBKVWACFX]\b|[kMG]W\b|[KMGT]B\b)[A-Z]{1,4}(?:-?\d+)?\b))",
             rf"(?P<plain>(?P<open>\()?(?P<sign>(?<![\w.])[-−–+](?=[\d.$€£¥]))?(?:(?P<before>{_CURRENCY})\s?(?P<open2>\()?(?P<sign2>[-−])?)?"
             rf"(?<![\w])(?P<number>{_NUMBER})(?P<close>\))?"
             rf"(?:[\s-]?(?P<scale>(?:{_SCALE}))(?![a-z]))?"
@@ -141,8 +148,10 @@ _BOUND = re.compile(
     r")\s*\Z",
     re.IGNORECASE,
 )
+BESIDE = 40  # characters in which the word stands that says something of a figure
 THOUSAND = 3  # digits that are set apart
 _FIRST_NUMBER = re.compile(_NUMBER)
+HOUR, HALF_DAY = 60, 720  # minutes
 _HALF = re.compile(r"([ap])\.?m", re.I)
 _JOINING = frozenset(("-", "–", "—", "to", "and", "or", "bis", "through"))  # the ends of a range
 
@@ -162,10 +171,7 @@ def figures(text: str) -> tuple[Quantity, ...]:
 def _read(match: re.Match[str], text: str) -> Quantity | None:
     shown, at = match.group(), match.span()
     if match["date"] is not None:
-        when = read_date(match)
-        if not when:
-            return None
-        return Quantity("date", shown, *at, float(when[0].year), when=when)
+        return Quantity("date", shown, *at, float(when[0].year), when=when) if (when := read_date(match)) else None
     if match["time"] is not None:
         return Quantity("time", shown, *at, _minutes(shown))
     if match["code"] is not None:
@@ -243,9 +249,7 @@ def _of_last_digit(bare: str, others: Sequence[float] = ()) -> tuple[float, floa
 
 
 def _scale(word: str | None) -> float:
-    if not word:
-        return 1.0
-    return SCALES.get(word, SCALES.get(word.lower(), 1.0))
+    return SCALES.get(word, SCALES.get(word.lower(), 1.0)) if word else 1.0
 
 
 _ANY_CASE = {name.lower(): reading for name, reading in reversed(UNITS.items())}
@@ -268,9 +272,8 @@ def _unit(unit: str | None, currency: str | None) -> tuple[str, float]:
 
 def _minutes(shown: str) -> float:
     hour, minute, *_ = (*map(int, re.findall(r"\d+", shown)), 0)
-    if half := _HALF.search(shown):
-        hour = hour % 12 + 12 * (half[1] in "pP")
-    return float(hour * 60 + minute)
+    half, hours = _HALF.search(shown), hour * HOUR
+    return float(minute + (hours % HALF_DAY + HALF_DAY * (half[1] in "pP") if half else hours))
 
 
 def _spaced(words: str) -> str:
@@ -298,7 +301,7 @@ def _spelled(match: re.Match[str]) -> Quantity | None:
 
 
 def _bound(text: str, start: int) -> str:
-    found = _BOUND.search(text[max(0, start - 24) : start])
+    found = _BOUND.search(text[max(0, start - BESIDE) : start])
     return (found and found.lastgroup) or ""
 
 
@@ -325,7 +328,7 @@ def agrees(claim: Quantity, source: Quantity) -> bool:
             return any(known.covers(time) for time in claim.when for known in source.when)
         return "number" in (claim.kind, source.kind) and claim.value == source.value and not (claim.unit or source.unit)
     if claim.kind == "time" or source.kind == "time":
-        return claim.kind == source.kind and claim.value % 720 == source.value % 720 and _same_half(claim, source)
+        return claim.kind == source.kind and not (claim.value - source.value) % HALF_DAY and _same_half(claim, source)
     if claim.kind != source.kind:  # "third" is not 3
         return False
     mine, theirs = [(claim.value, claim.unit), *claim.others], [(source.value, source.unit), *source.others]
@@ -346,7 +349,7 @@ def _as_written(quantity: Quantity) -> Quantity:
 
 def _same_half(claim: Quantity, source: Quantity) -> bool:
     """12:30 and 0:30 differ where both say which; "3:00" agrees with "3 pm"."""
-    says = [bool(_HALF.search(quantity.text)) or quantity.value >= 780 for quantity in (claim, source)]
+    says = [bool(_HALF.search(quantity.text)) or quantity.value >= HALF_DAY + HOUR for quantity in (claim, source)]
     return claim.value == source.value or not all(says)
 
 
@@ -386,10 +389,8 @@ MORE = 0.5  # of the words two statements share, one may have that many beside t
 
 _OBLIGE = frozenset(terms(" ".join(FRAME))) | frozenset(terms("need shall require"))
 # What follows a comma belongs to the statement when it narrows it down ("…, if it stands in salt water").
-_PART = re.compile(r"[;:()—]|,(?=\s)")
 _NARROWS = re.compile(
-    r"\s*(?:if|when|unless|except|excluding|including|for|with|without|in|at|on|under|during|where|while|until|as|of"
-    r"|from|to|by|compared|respectively|net)\b",
+    r"\s*(?:if|when|unless|except|excluding|including|for|with|without|in|at|on|during|until|as|of|from|to|by|net)\b",
     re.IGNORECASE,
 )
 
@@ -523,7 +524,7 @@ def _by_kind(side: Side) -> dict[tuple[str, str, str], list[Quantity]]:
             continue
         counted = ""
         if figure.kind == "number" and not figure.unit:
-            following = [term for term in terms(side.quote[figure.end : figure.end + 40]) if term not in STOP_TERMS]
+            following = [term for term in terms(side.quote[figure.end : figure.end + BESIDE]) if term not in STOP_TERMS]
             counted = following[0] if following else ""
             if not counted:
                 continue
@@ -548,7 +549,7 @@ def _is_same_statement(query: Query, text: str, other: str, clash: Clash, *, exa
 def _statement(quote: str, figure: Quantity) -> frozenset[str]:
     """The content words up to the figure, and after it those of its own part of the sentence."""
     stop = len(quote)
-    for mark in _PART.finditer(quote, figure.end):
+    for mark in PART.finditer(quote, figure.end):
         if not _NARROWS.match(quote, mark.end()):
             stop = mark.start()
             break

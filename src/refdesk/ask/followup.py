@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from refdesk.answer import Turn
-from refdesk.ask.wording import ARTICLES, AUXILIARIES, DOING, KEPT, QUESTION_WORDS, is_plural
+from refdesk.ask.wording import ARTICLES, AUXILIARIES, DOING, KEPT, MODALS, QUESTION_WORDS, is_plural
 from refdesk.prompts import MOST_TURNS
 from refdesk.text import QUERY_STOP_WORDS, STOP_WORDS, terms, word_set, words
 
@@ -192,10 +192,8 @@ _THIRD = "|".join((_MANY | _PERSON | _THINGS) - _POINTERS)
 _PRONOUN = re.compile(rf"\b(?:{_THIRD}|(?:it|him|her)self|themselves)\b", re.IGNORECASE)
 # "it" that stands for nothing: "is it possible to", "how long does it take to", "it is raining", "what time is it".
 _EMPTY_IT = re.compile(
-    r"\b(?:is|was|would|will|be|isn't|does|did|could|may|might|do|not) it (?:be )?(?:\w+ly )?(?:\w+ )?"
-    r"(?:to|that|if|for|when)\b|\bis it (?:rain|snow)\w*|\bis it worth\b|\b(?:time|day) is it\b|\b(?:make|get) it\b"
-    r"|\b(?:is|was) it (?:in|on|at|by|with|from)\b.{1,60}\bthat\b"
-    r"|\bit (?:is|was|would be|takes|seems|appears|depends|turns out|rains)\b",
+    rf"\b(?:{'|'.join(sorted(AUXILIARIES | MODALS))}) it (?:\w+ ){{0,2}}(?:to|that|if|for|when)\b"
+    r"|\b(?:time|day) is it\b|\bis it (?:rain|snow|worth)|\bit (?:is|was|would|takes|seems|depends|rains)\b",
     re.IGNORECASE,
 )
 # "this", "these", "those", and "that" at the end, unless they point at the time or at the documents.
@@ -203,7 +201,7 @@ _PRESENT = "year|month|week|day|morning|evening|quarter|document|documents|file|
 _POINTING = re.compile(rf"\b(?:this|these|those)\b(?! (?:{_PRESENT})\b)|\bthat\s*\??$", re.IGNORECASE)
 _OPENERS = r"(?:(?:ok(?:ay)?|so|well|thanks?|thank you|great|oh|hmm|i see|right|sure|yes|no|but|and)[,.! ]+)*"
 _ABOUT = re.compile(
-    rf"^{_OPENERS}(?:(?:and )?(?:what|how) about|what of|as for|and(?: (?:in|for|on|at|of|with|from|by|the))?(?=\s))"
+    rf"^{_OPENERS}(?:(?:and )?(?:what|how) about|and(?: (?:in|for|on|at))?(?=\s))"
     r"\s*+(?P<what>.*[^?.! \n]|.)[?.! ]*+$",
     re.IGNORECASE,
 )
@@ -212,8 +210,8 @@ _MONTHS = "|".join(month_name[1:])
 _PERIOD = re.compile(rf"\b(?:Q[1-4](?:\s+(?:of\s+)?(?:19|20)\d\d)?|(?:FY\s?)?(?:19|20)\d\d|H[12]|{_MONTHS})\b")
 # A question that names its own thing: "What is anemia?", "Tell me about makos."
 _DEFINING = re.compile(
-    rf"^{_OPENERS}(?:please |can you |could you )?(?:what(?:'s| is| are| was| were)|who(?:'s| is| are| was| were)"
-    r"|tell me (?:more )?about|describe|explain|define|what do you know about)\s++(?:a |an |the )?[^?.!]++[?.! ]*+$",
+    rf"^{_OPENERS}(?:please )?(?:(?:what|who)(?:'s| is| are| was| were)|tell me (?:more )?about|describe|explain"
+    r"|define)\s++(?:(?:an?|the) )?[^?.!]++[?.! ]*+$",
     re.IGNORECASE,
 )
 
@@ -257,7 +255,8 @@ def _pointing_back(text: str) -> re.Match[str] | None:
     return None
 
 
-_BORDER = re.compile(r"[,;.?!]|\b(?:and|but|or|if|when|because|while|since|so|that|which|who)\b", re.IGNORECASE)
+_JOINTS = sorted(QUESTION_WORDS | {"and", "but", "or", "if", "because", "while", "so", "that"})
+_BORDER = re.compile(rf"[,;.?!]|\b(?:{'|'.join(_JOINTS)})\b", re.IGNORECASE)
 
 
 def _points_within(text: str, found: re.Match[str]) -> bool:

@@ -15,21 +15,20 @@ from functools import cache
 
 from refdesk.answer import Query
 from refdesk.ask.sentences import asking_part, question_words
+from refdesk.ask.support import is_change
 from refdesk.ask.table_answer import asks_for_figure, asks_yes_or_no
 from refdesk.ask.table_question import asking_clause
 from refdesk.ask.table_view import MOST_AT_ONCE
-from refdesk.ask.wording import NUMBER, NUMBER_WORDS, PERCENT, YEAR_NUMBER
-from refdesk.periods import named_times, read_period, spoken_periods
-from refdesk.text import QUERY_STOP_WORDS, asset_lines, terms, word_set, words
+from refdesk.ask.wording import NUMBER, NUMBER_WORDS, PART, PERCENT, YEAR_NUMBER
+from refdesk.periods import named_times, read_period, spoken_periods, year_ranges
+from refdesk.text import QUERY_STOP_WORDS, asset_lines, terms, words
 
 DECIMALS = 2  # where the question says nothing of them
 ENDS = QUERY_STOP_WORDS - {"a"} | {"during"}  # no figure begins or ends with these; one may be called "a"
-MOST_YEARS = 10  # of an average over years
-_DEFINED = re.compile(r"\b(?:defined|calculated|computed|given) (?:as|by)\b:?", re.IGNORECASE)
+_DEFINED = re.compile(r"\b(?:defined|calculated|computed) as\b:?", re.IGNORECASE)
 _ENDED = re.compile(r"[?!;]|\.(?=\s|$)")
-_BROKEN = re.compile(r"[.?!:;()]|, ")
 _TOKEN = re.compile(
-    r"(?P<open>[(\[])|(?P<close>[)\]])|(?P<sign>[+*/×÷]|(?<=\s)[-−–](?=\s)|(?<=\))\s*[-−–]|[-−–](?=\s*\())"
+    r"(?P<open>[(\[])|(?P<close>[)\]])|(?P<sign>[+*/×÷]|(?<=\s)[-−–](?=\s)|(?<=\))\s*[-−–])"
     r"|(?P<word>divided by|multiplied by|plus|minus|times)\b"
     r"|(?P<number>\d+(?:[.,]\d+)*(?!\w)(?! ?%))|(?P<text>[^\s()\[\]+*/×÷]+)",
     re.IGNORECASE,
@@ -37,38 +36,31 @@ _TOKEN = re.compile(
 _SIGNS = {"divided by": "/", "÷": "/", "multiplied by": "*", "times": "*", "×": "*", "plus": "+", "minus": "-"}
 _BETWEEN = re.compile(
     r"^(?P<how>average|mean|change|increase|decrease) (?:of |in )?(?:the )?(?P<what>.+?)"
-    r" (?:between|from|for|in|over|of) (?P<times>.+)$",
+    r" (?:between|from|for|in) (?P<times>.+)$",
     re.IGNORECASE,
 )
 _SHARE = re.compile(r"^(?P<what>.+?),? as an? (?:%|per ?cent(?:age)?|share|ratio) of (?P<of>.+)$", re.IGNORECASE)
-_YEARS = re.compile(
-    r"\b(?:FY ?|fiscal (?:year )?)?(?P<first>(?:19|20)\d\d)\s*(?:-|–|to|through)\s*(?:FY ?)?(?P<last>(?:19|20)\d\d)\b"
-)
 _AVERAGE = re.compile(r"\b(?:\w+[ -]year )?average (?:of )?(?:the )?(?P<what>[^?]+)", re.IGNORECASE)
 _FOR_WHOM = re.compile(r" (?:for|of|at|by) (?:the )?[A-Z][\w&.'’-]*(?: [A-Z0-9][\w&.'’-]*)*\s*$")
-_GROWTH = re.compile(r"\b(?:growth(?: rate)?|grow|grew|grown)\b", re.IGNORECASE)
-_MOVES = re.compile(
-    rf"\b(?:{'|'.join(sorted(word_set('words', 'rise') | word_set('words', 'fall')))})\b", re.IGNORECASE
-)
+_GROWTH = frozenset(terms("growth grow grew grown"))
 _BY_HOW_MUCH = re.compile(r"\bby (?:what|how many|how much) (?:%|per ?cent\w*)", re.IGNORECASE)
 # "What share of Ortel's net sales came from winches?", "what percentage of revenue is due to services?"
 _PART = re.compile(
-    r"\b(?:share|percentage|per ?cent|proportion|fraction|%) of (?P<whole>.{3,60}?) "
-    r"(?:(?:came|comes|stemmed|stems|derived|derives) from|(?:is|was|were|are) (?:from|due to|made by|made with))"
-    r" (?P<part>[^?,.]{2,60})",
+    r"\b(?:share|percentage|per ?cent|proportion|%) of (?P<whole>.{3,60}?) "
+    r"(?:came|comes|is|was|were|are) (?:from|due to) (?P<part>[^?,.]{2,60})",
     re.IGNORECASE,
 )
 # "The ratio of fees to costs", "the sum of fees and dues", "the difference between fees and costs"
 _OPERATION = re.compile(r"\b(?P<how>ratio of|sum of|difference between) (?P<both>[^?;:()]{5,160})", re.IGNORECASE)
 _BEGINS = re.compile(r"(?:^|\b(?:is|was|were|are|what|calculate|compute|give|me))\s*(?:the\s)?$", re.IGNORECASE)
 _OPERATIONS = {"ratio of": ("/", " to "), "sum of": ("+", " and "), "difference between": ("-", " and ")}
-_WHOSE = re.compile(r"^.*['’]s? |\b(?:in|for|during|of|at|by)(?: the)?\s*$")
+_WHOSE = re.compile(r"^.*['’]s? ")
 
 
 def asks_for_growth(question: str) -> bool:
     """Is the growth of something asked for, which no amount of it is? "By what percentage did fees rise in 2021?" """
-    return _GROWTH.search(question) is not None or (
-        PERCENT.search(question) is not None and _MOVES.search(question) is not None
+    return not _GROWTH.isdisjoint(terms(question)) or (
+        PERCENT.search(question) is not None and any(map(is_change, words(question)))
     )
 
 
@@ -79,8 +71,8 @@ def without_growth(question: str) -> str:
     'What was fees in 2021?'
     """
     plain = _BY_HOW_MUCH.sub("", question)
-    what = _MOVES.sub("", _GROWTH.sub("", plain))
-    asked = what.split()
+    said = plain.replace("growth rate", "growth").split()
+    asked = [word for word in said if not is_change(word) and _GROWTH.isdisjoint(terms(word))]
     return " ".join(["What was", *asked[1:]] if plain != question and asked[:1] in (["did"], ["Did"]) else asked)
 
 
@@ -179,7 +171,7 @@ def formulas_in(question: str, times: Sequence[str] = ()) -> list[Formula]:
     match, years = _DEFINED.search(question), _years(question)
     if match:
         default = _time(question[: match.end()])
-        name = _without_ends(_BROKEN.split(question[: match.start()].rstrip(" ,"))[-1]) or "It"  # "It is defined as"
+        name = _without_ends(PART.split(question[: match.start()].rstrip(" ,"))[-1]) or "It"  # "It is defined as"
         root = _read(_ENDED.split(question[match.end() :], maxsplit=1)[0], default)
         return _checked([(name, root)], question, is_defined=True)
     if (average := _AVERAGE.search(question)) and len(years) > 1:
@@ -265,9 +257,7 @@ def _without_ends(text: str) -> str:
 
 
 def _years(text: str) -> list[int]:
-    match = _YEARS.search(text)
-    found = range(int(match["first"]), int(match["last"]) + 1) if match else range(0)
-    return list(found) if len(found) <= MOST_YEARS else []
+    return list(next(year_ranges(text), ()))
 
 
 def _time(text: str) -> str:

@@ -117,7 +117,7 @@ def _reported(now: ItemCell, then: ItemCell) -> str:
 
 
 ROUNDED = 0.1  # by which a percentage may differ that is computed from rounded amounts
-_SUM = re.compile(r"\b(?:sum|combined|together|in total|added up|cumulative)\b", re.IGNORECASE)
+_SUM = re.compile(r"\b(?:sum|combined|together|in total)\b", re.IGNORECASE)
 
 # --- the figures of a formula, looked up and told ---------------------------------------------------------------------
 

@@ -147,7 +147,7 @@ _LINK = re.compile(
 )
 _ROUND_WORDS = ("source", "passage")
 _ROUND = re.compile(
-    r"\((?:sources?|passages?)\s*+(?:[:#]\s*+)?\d++(?:\s*+(?:,|;|and|&|-|–)\s*+(?:(?:source|passage)s?\s*+)?\d++)*\s*+\)",
+    r"\((?:sources?|passages?)\s*+(?:[:#]\s*+)?\d++(?:\s*+(?:[,;&–-]|and)\s*+(?:(?:source|passage)s?\s*+)?\d++)*\s*+\)",
     re.I,
 )
 _LISTS = frozenset(
@@ -158,7 +158,7 @@ _LISTS = frozenset(
 _INDEXED = frozenset(
     ("array", "arr", "list", "args", "argv", "matrix", "vec", "vector", "tuple", "dict", "buf", "rows")
 )
-_ADDRESS = re.compile(r"[^\S\n]*(?:https?:|www\.|ftp:|mailto:|file:|<|#|/|\.)", re.IGNORECASE)
+_ADDRESS = re.compile(r"[^\S\n]*(?:(?:https?|ftp|mailto|file):|www\.|[<#/.])", re.IGNORECASE)
 _ENCODED = {ord(character): f"%{ord(character):02X}" for character in "[]`"}
 
 _MORE = -1  # the buffer does not yet decide
@@ -464,6 +464,7 @@ def numbered_by_passage(content: str, order: Sequence[int]) -> str:
 
 MARKER = re.compile(r"\[(\d{1,4})\]")
 MARKERS = re.compile(r"(?<![^\S\n])(?:[^\S\n]*+\[\d{1,4}\])+")
+SPACED_STOP = re.compile(r"(?<!\s)\s+([.,;:!?])")
 _LEADING = re.compile(r"(?:\[\d{1,4}\]\s*)+[.;,]?")
 _ITEM = re.compile(r"[ \t]*(?:>[ \t]*)*(?:[-*+•‣◦▪–·]|\(?\d{1,3}[.)]|[a-zA-Z][.)])[ \t]+|[ \t]*>[ \t]*")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s|\s*(?:\*\*|__)[^*_\n]{1,80}(?:\*\*|__)\s*+(?::\s*+)?$|\s*[-*_=]{3,}\s*$")
@@ -471,9 +472,8 @@ _TABLE_LINE = re.compile(r"(?=[^\n]*--)[ \t:|-]+$")
 _EMPHASIS = re.compile(r"\*\*|__|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)|`")
 _LINKED = re.compile(r"!?\[([^\]\n]{0,600})\]\([^)\n]{0,600}\)")
 _SMALL_TALK = re.compile(
-    r"(?:here (?:is|are)|here's|below (?:is|are)|the following|based on|according to|in summary|in short|overall"
-    r"|to summari[sz]e|i hope|let me know|feel free|hope this|sure|certainly|hello|hi|dear|thanks|thank you"
-    r"|of course|in conclusion|as follows|note that|key points|please|if you)\b",
+    r"(?:here(?:'s| is| are)|below (?:is|are)|the following|based on|according to|in summary|in short|overall|i hope"
+    r"|let me know|feel free|sure|certainly|hello|hi|thanks|thank you|of course|note that|please|if you)\b",
     re.IGNORECASE,
 )
 _TEXTS = (
@@ -583,7 +583,7 @@ def _bare(text: str, visible: str) -> str:
     if text.lstrip().startswith("|"):
         text = " | ".join(cell.strip() for cell in text.strip().strip("|").split("|"))
     text = " ".join(text.split())
-    return re.sub(r"(?<!\s)\s+([.,;:!?])", r"\1", text)
+    return SPACED_STOP.sub(r"\1", text)
 
 
 def _claims_something(text: str, has_markers: bool) -> bool:

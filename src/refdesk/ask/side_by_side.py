@@ -19,6 +19,7 @@ from refdesk.ask.table_answer import cell_citations
 from refdesk.ask.table_question import FEW, columns_of, is_of_other_length, length_asked
 from refdesk.ask.table_rows import decimals_of
 from refdesk.ask.table_view import MOST_AT_ONCE, NAMED, compared
+from refdesk.ask.wording import PERCENT
 from refdesk.library import LibraryReader
 from refdesk.periods import period_from, read_period
 from refdesk.records import MOST_CELLS, StoredCell
@@ -28,9 +29,7 @@ from refdesk.text import query_terms, terms, words
 UNSURE = 0.7  # where a side says only part of the label, or another table has rows for both too
 OPERATION = "compare"
 # "How does its income compare to its sales?", "the ratio of": two amounts of one owner, the one as a part of the other.
-_ASKS_SHARE = re.compile(
-    r"\b(?:share|ratio|proportion|percentage|per ?cent)\b|%|\bcompared? (?:to|with) (?:its|their)\b", re.IGNORECASE
-)
+_ASKS_SHARE = re.compile(r"\b(?:share|ratio|proportion)\b|\bcompared? (?:to|with) (?:its|their)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +189,7 @@ def _told(
     chance: float,
     library: LibraryReader,
 ) -> Answer:
-    asks_share = _ASKS_SHARE.search(query.fullest) is not None
+    asks_share = any(pattern.search(query.fullest) for pattern in (_ASKS_SHARE, PERCENT))
     asks_difference = "difference" in words(query.fullest)
     difference = _difference(sides.attributes[0][1]) if asks_difference and len(sides.attributes) == 1 else ""
     every = [cell for _, own in sides.attributes for cell in own]

@@ -1,11 +1,12 @@
 """Scores how well sentences support a claim: wording, figures, names, negation, opposites and meaning. Pure.
 
-Each is a number; a logistic model with few coefficients joins them (fitted by `python -m benchmarks.claims --fit`).
+Each is a number; a logistic model with few coefficients joins them (assets/claims.json).
 Figures, negations and opposites that clash are also reasons of their own: they name what is wrong.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from calendar import day_name
@@ -18,10 +19,12 @@ from typing import NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.answer import Claim, Verdict
-from refdesk.ask.figures import Quantity, agrees, compact, figures
+from refdesk.answer import SCORE_DIGITS, Claim, Verdict
+from refdesk.ask.figures import BESIDE, SCALES, Quantity, agrees, compact, figures
+from refdesk.ask.wording import KEPT
 from refdesk.negation import is_negated, is_negation, without_idioms, words
-from refdesk.text import STOP_WORDS, fold, terms, word_set
+from refdesk.text import ASSETS, STOP_WORDS, fold, terms, word_set
+from refdesk.types import UNIT
 
 # --- does a sentence say the opposite of another? ------------------------------------------------------------------
 # Which words of a sentence carry its meaning? Words, the stems of content words, names.
@@ -61,10 +64,16 @@ REACH = 2  # content words after a negation that it is taken to deny
 # claims of SciFact is .675 with the two directions and .662 without; forty more groups (colours, kinship …) gave
 # nothing there, .0025 on FoolMeTwice. Weekdays are the one kind of date that is no figure.
 _OPPOSED: Mapping[str, tuple[str, str]] = {
-    **{word: ("change", side) for side in ("rise", "fall") for word in word_set("words", side)},
-    **{word: ("amount", side) for side in ("more", "less") for word in word_set("words", side)},
+    **{stem: ("change", side) for side in ("rise", "fall") for word in word_set("words", side) for stem in terms(word)},
+    **{stem: ("amount", side) for side in ("more", "less") for word in word_set("words", side) for stem in terms(word)},
     **{day.lower(): ("weekday", day) for day in day_name},
 }
+
+
+@lru_cache(maxsize=KEPT)
+def _side(word: str) -> tuple[str, str]:
+    """Of what pair it is one, and which."""
+    return next((_OPPOSED[stem] for stem in terms(word) if stem in _OPPOSED), ("", ""))
 
 
 def denied(text: str, language: str = "en") -> frozenset[str]:
@@ -97,17 +106,22 @@ def opposites(claim: Sequence[str], source: Sequence[str]) -> list[tuple[str, st
     """
     found = []
     for place, word in enumerate(claim):
-        kind, side = _OPPOSED.get(word, ("", ""))
-        held = [other for other, rival in enumerate(source) if kind and _OPPOSED.get(rival, ("", ""))[0] == kind]
-        if not any(_OPPOSED[source[other]][1] == side for other in held):
+        kind, side = _side(word)
+        held = [other for other, rival in enumerate(source) if kind and _side(rival)[0] == kind]
+        if not any(_side(source[other])[1] == side for other in held):
             about = _about(claim, place)
             found += [(word, source[other]) for other in held if about & _about(source, other)][:1]
     return found
 
 
+def is_change(word: str) -> bool:
+    """`grew`, `lower`"""
+    return _side(word)[0] == "change"
+
+
 def direction(text: str) -> str:
     """ "rise", "fall", or nothing where the text speaks of no change, or of both."""
-    found = {_OPPOSED[word][1] for word in words(text) if _OPPOSED.get(word, ("", ""))[0] == "change"}
+    found = {side for word in words(text) for kind, side in [_side(word)] if kind == "change"}
     return found.pop() if len(found) == 1 else ""
 
 
@@ -118,15 +132,13 @@ def _about(all_words: Sequence[str], place: int) -> frozenset[str]:
 
 # Does the source state the figures of a claim? What it says otherwise or not at all, in plain words.
 
-_DECREASE = re.compile(
-    r"\b(?:loss|lost|fell|fall|decline|drop|decrease|negative|minus|down|deficit|below|reduc|shrank)", re.I
-)
+_BELOW_ZERO = frozenset(terms("loss negative minus deficit below")) | {
+    stem for stem, (_, side) in _OPPOSED.items() if side == "fall"
+}
 _TABLE_SCALE = re.compile(
     r"\bin\s+(?:[A-Z$€£]{1,4}\s+)?(thousands|millions|billions)\b|[$€£](?:in\s+)?(000|m|mn|bn)\b", re.I
 )
-_NO_DIGIT = re.compile(r"\D")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[,.\s]+(?=\d)")
-_TABLE_FACTOR = {"thousands": 1e3, "000": 1e3, "millions": 1e6, "m": 1e6, "mn": 1e6, "billions": 1e9, "bn": 1e9}
 
 
 def check_figures(claim: str, stated: Sequence[Quantity], near: str, everything: str) -> tuple[list[str], list[str]]:
@@ -169,46 +181,29 @@ def _agrees(claim: str, figure: Quantity, quantity: Quantity, factor: float) -> 
         return True
     if quantity.kind != "number" or figure.kind != "number":
         return figure.kind == "ordinal" == quantity.kind and figure.value == quantity.value
-    if figure.value * quantity.value < 0 and _DECREASE.search(claim):
+    if figure.value * quantity.value < 0 and not _BELOW_ZERO.isdisjoint(terms(claim)):
         return agrees(positive(figure), positive(quantity))
     if factor > 1 and not quantity.unit:
-        scaled = Quantity(
-            "number",
-            quantity.text,
-            quantity.start,
-            quantity.end,
-            quantity.value * factor,
-            quantity.step * factor,
-            figure.unit,
-        )
+        scaled = replace(quantity, value=quantity.value * factor, step=quantity.step * factor, unit=figure.unit)
         return agrees(figure, scaled)
     return False
 
 
 def positive(quantity: Quantity) -> Quantity:
     """The same amount without its sign."""
-    return Quantity(
-        quantity.kind,
-        quantity.text,
-        quantity.start,
-        quantity.end,
-        abs(quantity.value),
-        quantity.step,
-        quantity.unit,
-        abs(quantity.bare),
-    )
+    return replace(quantity, value=abs(quantity.value), bare=abs(quantity.bare))
 
 
 def _table_factor(text: str) -> float:
     match = _TABLE_SCALE.search(text)
-    return _TABLE_FACTOR[(match[1] or match[2]).lower()] if match else 1.0
+    return SCALES.get((match[1] or match[2]).lower(), SCALES["thousand"]) if match else 1.0  # "$000"
 
 
 def _is_spelled(figure: Quantity, text: str) -> bool:
     """The same letters or digits, written in another way: `12 345`, `56, 000`, `TG 4`."""
     if figure.kind == "code":
         return _stands(figure.text, _compacted(text), lambda before: before.isascii() and before.isalnum())
-    digits = _NO_DIGIT.sub("", figure.text)
+    digits = "".join(filter(str.isdecimal, figure.text))
     if figure.kind != "number" or len(digits) < 4 or figure.unit:
         return False
     return _stands(digits, _joined(text), str.isdecimal)
@@ -256,8 +251,8 @@ def _rival(claim: str, figure: Quantity, free: Sequence[Quantity], near: str) ->
 def _beside(text: str, figure: Quantity) -> set[tuple[str, str]]:
     """The content word after the figure, and the one before it."""
     after, before = (
-        content_stems(text[figure.end : figure.end + 40]),
-        content_stems(text[max(0, figure.start - 40) : figure.start]),
+        content_stems(text[figure.end : figure.end + BESIDE]),
+        content_stems(text[max(0, figure.start - BESIDE) : figure.start]),
     )
     return {("after", stem) for stem in after[:1]} | {("before", stem) for stem in before[-1:]}
 
@@ -268,9 +263,7 @@ FIGURES_WEIGHT = 0.5
 NEAR_GAIN, FAR_GAIN = 0.08, 0.15  # words, by weight, that a further line must add
 CELLS = " | "  # between the cells of a table's row
 # "According to the handbook, …" says where it stands, not what.
-_LEAD = re.compile(
-    r"\A\s*(?:according to|based on|as (?:stated|described|noted) in|in) the [^,.]{1,60},\s+", re.IGNORECASE
-)
+_LEAD = re.compile(r"\A\s*(?:according to|based on|(?:as \w+ )?in) the [^,.]{1,60},\s+", re.IGNORECASE)
 # What speaks of itself is no document's.
 _PERSONAL = frozenset(("i", "me", "my", "we", "you", "your", "i'm", "i've", "i'd"))
 
@@ -472,25 +465,19 @@ def _turned(claim: ClaimWords, best: str, joined: str, language: str) -> str:
 
 def cosines(vector: NDArray[np.float32], rows: NDArray[np.int8]) -> NDArray[np.float32]:
     """Of a unit vector with rows of unit vectors scaled by 127."""
-    found: NDArray[np.float32] = np.vecdot(rows.astype(np.float32), vector) / np.float32(127)
+    found: NDArray[np.float32] = np.vecdot(rows.astype(np.float32), vector) / np.float32(UNIT)
     return found
 
 
 # What is said of a claim, given what was found for it? The fitted model and the rules that overrule it.
 
-FEATURES = ("coverage", "cosine", "names", "figures", "negation", "opposites", "personal", "length")
 JUDGED = "judged"  # the logit of a judge that has read claim and evidence, where there is one
-# Fitted by `python -m benchmarks.claims --fit` on one half of nine sets of labelled claims, each set and each label
-# weighing the same; figures in docs/evals.md. Above .5 is supported.
-COEFFICIENTS = {
-    "intercept": -1.745, "coverage": 1.746, "cosine": 2.659, "names": -0.32, "figures": -0.21, "negation": -0.935,
-    "opposites": -1.913, "personal": -2.095, "length": -0.157,
-}  # fmt: skip
-WITH_JUDGE = {
-    "intercept": -0.266, "coverage": 0.655, "cosine": 1.564, "names": -0.055, "figures": -0.107, "negation": -0.603,
-    "opposites": -1.021, "personal": -2.07, "length": -0.32, JUDGED: 0.946,
-}  # fmt: skip
+# Learned by `python -m benchmarks.claims --fit`; figures in docs/evals.md. Above .5 is supported.
+_LEARNED = json.loads((ASSETS / "claims.json").read_text(encoding="utf-8"))
+COEFFICIENTS: Mapping[str, float] = _LEARNED["without_judge"]
+WITH_JUDGE: Mapping[str, float] = _LEARNED["with_judge"]
 SUPPORTED, PARTLY = 0.5, 0.3
+MOST_SAID = 3  # things that do not fit, in one note
 _SAME_MATTER, _SAME_MEANING = 0.5, 0.6  # words or cosine from which a clash is about the same thing
 
 
@@ -511,17 +498,18 @@ def judge_claim(found: Support) -> Judged:
         return Judged("unsupported", 0.0, "the passage has no sentences", ())
     score = probability(found.features, WITH_JUDGE if JUDGED in found.features else COEFFICIENTS)
     verdict, note = _verdict(found, score)
-    return Judged(verdict, _most(verdict, score), note, lines)
+    return Judged(verdict, most(verdict, score), note, lines)
 
 
-def _most(verdict: Verdict, score: float) -> float:
+def most(verdict: Verdict, score: float) -> float:
+    """The most that a claim of this verdict is supported."""
     if verdict == "contradicted":
         return 0.2 * score
     return score if verdict == "supported" else min(score, 0.49)
 
 
 def _verdict(found: Support, score: float) -> tuple[Verdict, str]:
-    note = "; ".join((*found.clashes, *found.gaps)[:3])
+    note = "; ".join((*found.clashes, *found.gaps)[:MOST_SAID])
     if found.clashes and (found.covered >= _SAME_MATTER or found.features["cosine"] >= _SAME_MEANING):
         return "contradicted", note
     if found.gaps or found.clashes:
@@ -557,7 +545,7 @@ def _worse(claim: Claim, verdict: Verdict, reason: str, by: str) -> Claim:
     note = "; ".join(filter(None, (claim.note, f"{by}: {verdict}{f' ({reason})' if reason else ''}")))
     if _WORSE[verdict] <= _WORSE[claim.verdict]:
         return replace(claim, note=note)
-    return replace(claim, verdict=verdict, score=round(_most(verdict, claim.score), 4), note=note)
+    return replace(claim, verdict=verdict, score=round(most(verdict, claim.score), SCORE_DIGITS), note=note)
 
 
 def kept_verdicts(claims: Sequence[Claim], before: Sequence[Claim]) -> tuple[Claim, ...]:

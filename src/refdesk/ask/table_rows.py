@@ -23,7 +23,7 @@ from refdesk.ask.plan_choice import FoundTable, TablePlan, place_of, table_of
 from refdesk.ask.sentences import question_words
 from refdesk.ask.table_question import WHOLE_STEMS, document_words
 from refdesk.ask.table_view import MOST_TOLD, AskedWords, CellPlan, Places, Selection, View, head_text
-from refdesk.ask.wording import YEAR_NUMBER, is_plural
+from refdesk.ask.wording import ARTICLES, ASKING, YEAR_NUMBER, is_plural
 from refdesk.negation import is_negated
 from refdesk.records import StoredTable
 from refdesk.tables import plain_name, shown_value, without_marks
@@ -33,7 +33,7 @@ from refdesk.text import terms, words
 # seven were right to the word, and three more were those that are now left alone for what they deny or leave out.
 CHANCE = 0.55
 WORDS = 0.8  # words of three letters and more that the cells of a column have on average, which names the rows
-_OR_EQUAL = re.compile(r"\b(?:at least|at most|up to|(?:no|not) (?:less|more|fewer) than)\b|[≥≤]|[<>]=", re.IGNORECASE)
+_OR_EQUAL = re.compile(r"\b(?:at least|at most|up to|not? (?:less|more|fewer) than)\b|[≥≤]|[<>]=", re.IGNORECASE)
 _LEAVES_OUT = frozenset(("without", "besides", "except", "other"))
 
 
@@ -156,8 +156,8 @@ _AFTER = re.compile(r"\s+(?P<words>\w[\w'’-]*(?:\s+\w[\w'’-]*){0,2})")
 # questions to WikiTableQuestions' even tables that say such a number 17 were right before, and 20 are; of 96 to the odd
 # ones 16 and 17.
 _COUNTED = re.compile(
-    r"\W*(?:(?:in|and|please|which|what|who|are|were|is|was|list|name|give|show|tell|me|us|the|top|bottom|best|most|least"
-    r"|\w+est|\w+['’]s)\s+)*",
+    rf"\W*(?:(?:{'|'.join(sorted(ASKING | ARTICLES))}|in|and|please|list|name|give|show|tell|me|us|top|bottom|most"
+    r"|least|\w*est|\w+['’]s)\s+)*",
     re.IGNORECASE,
 )
 

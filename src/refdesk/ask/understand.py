@@ -25,6 +25,7 @@ from refdesk.answer import Query, Question, Turn
 from refdesk.ask.classify import (
     HINTS,
     INTENTS,
+    LONGEST_QUESTION,
     SHIPPED,
     UNKNOWN,
     Classification,
@@ -52,7 +53,6 @@ from refdesk.text import QUERY_STOP_WORDS, STOP_WORDS, edit_distances, query_ter
 from refdesk.trace import Stage, Trace, in_thread, is_able, json_reply
 from refdesk.types import Scope
 
-LONGEST_SPELLED = 1000  # characters; a longer question is a pasted text, and its words are what they are
 ROUTES = ("needs_retrieval", "conversational", "out_of_scope")
 
 
@@ -131,7 +131,7 @@ def _why_not_spelled(text: str, question: Question, settings: Settings) -> str:
         return "asked for verbatim"
     if not settings.spelling:
         return "query.spelling is off"
-    return "too long" if len(text) > LONGEST_SPELLED else ""
+    return "too long" if len(text) > LONGEST_QUESTION else ""
 
 
 def spelled(text: str, library: LibraryReader, scope: Scope) -> Correction:
@@ -375,7 +375,6 @@ _KEYS = {
     for column, letter in enumerate(letters)
 }
 _TOKEN = re.compile(r"[^\s]+")
-_CORE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*\Z")
 _EDGES = "\"'“”‘’()[]{}<>.,;:!?…*"
 _SMALL_WORDS = QUERY_STOP_WORDS | STOP_WORDS | {word.replace("'", "") for word in STOP_WORDS}  # "dont" is meant
 
@@ -447,7 +446,7 @@ def candidates(text: str) -> Iterable[tuple[int, str]]:
         start = token.end() - len(core)
         core = core.rstrip(_EDGES)
         core = POSSESSIVE.sub("", core)
-        if not _CORE.match(core):
+        if not all(part.isascii() and part.isalpha() for part in core.split("-")):
             continue
         for word in core.split("-"):
             has_inner_capital = not word[1:].islower()

@@ -30,10 +30,12 @@ from refdesk.text import (
     QUERY_STOP_WORDS,
     STOP_WORDS,
     fold,
+    in_full,
     terms,
     terms_of_each,
     word_list,
     word_set,
+    words,
 )
 from refdesk.types import Chunk
 
@@ -47,6 +49,7 @@ PERCENT = re.compile(r"%|\bper ?cent", re.IGNORECASE)
 POSSESSIVE = re.compile(r"['’]s?$")
 NUMBER_TERMS = frozenset(terms(" ".join(_COUNTED)))
 _NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’-]+")
+PART = re.compile(r"[;:()–—?!]|[.,](?=\s|$)")  # where a part of a sentence ends
 
 
 class SentenceWords:
@@ -217,16 +220,14 @@ class Meaning:
     tense: str
 
 
-_POLITE = re.compile(
-    r"^(?:(?:hello|hi|hey|please|ok|okay|so|well|thanks|thank you|and|also)[,.!]?\s+)*"
-    r"(?:(?:can|could|would|will) you (?:please |kindly )?(?:tell|show|give|explain to) (?:me|us)\s+"
-    r"|(?:please )?(?:tell|show|give) (?:me|us)\s+|do you (?:happen to )?know\s+|i(?:'m| am) wondering\s+|i wonder\s+"
-    r"|(?:i|we) (?:want|need|would like|'d like|wish) to know\s+|what do (?:the|my|our) documents say about\s+)?"
+POLITE = re.compile(
+    r"^(?:(?:hello|hi|hey|please|okay|so|well|thanks|thank you|and|also)[,.!]?\s+)*"
+    r"(?:(?:(?:can|could|would) you )?(?:please )?(?:tell|show|give) (?:me|us)\s+|do you (?:happen to )?know\s+"
+    r"|i wonder\s+|(?:i|we) (?:(?:would )?like|want|need|wish) to know\s+"
+    r"|what do (?:the|my|our) documents say about\s+)?",
+    re.IGNORECASE,
 )
 _LAST_POLITE = ("please", "thanks", "thank you", "kindly")
-# Endings that a small word is contracted with: "what's", "they've". "Can't" is "can not", "won't" "will not".
-_ENDED = {"'s": "is", "'re": "are", "'ll": "will", "'ve": "have"}
-_STEMS = {"ca": "can", "wo": "will", "sha": "shall"}
 _TOKEN = re.compile(r"[$€£¥%°]|[^\W_]+(?:[.,:/'&+_-][^\W_]+)*|[+<>=≥≤*/]")
 _FILLERS = word_set("words", "cache: fillers")
 _PRESENT = frozenset(["is", "are", "am", "be", "do", "does", "s"])
@@ -236,6 +237,7 @@ DOING = frozenset(["do", "does", "did"])
 AUXILIARIES = _PRESENT | _PAST | _PERFECT | {"had"}
 _MAIN_VERBS = DOING | _PERFECT - {"been"} | {"had", "be"}
 _FUTURE = frozenset(["will", "shall", "going"])
+MODALS = frozenset(["will", "would", "could", "may", "might"])
 ARTICLES = frozenset(["the", "a", "an"])
 QUESTION_WORDS = frozenset(["who", "whom", "whose", "what", "which", "when", "where", "why", "how"])
 ASKING = QUESTION_WORDS | AUXILIARIES  # what questions begin with
@@ -290,31 +292,17 @@ def _settled(small: list[Placed]) -> tuple[Placed, ...]:
 
 def _tokens(question: str) -> list[str]:
     text = fold(question).strip().rstrip("?.! ")
-    text = " ".join(map(_in_full, text.split()))
-    text = _POLITE.sub("", text)
+    text = POLITE.sub("", in_full(" ".join(text.split())).replace("cannot", "can not"))
     for polite in _LAST_POLITE:
         text = text.removesuffix(f" {polite}").rstrip(" ,")
     text = text.replace("how come ", "why ")
-    text = re.sub(r"(?<=\w)'s\b|(?<=s)'(?=\s|$)", "", text)
     text = text.removeprefix("if ").removeprefix("whether ").removeprefix("about ")
     tokens = []
-    for found in _TOKEN.findall(text):
+    for found in (POSSESSIVE.sub("", token) for token in _TOKEN.findall(text)):
         # "sign-up" is "sign up", but "TG-4" and "2019-2020" are codes
         parts = found.replace("/", "-").split("-") if not any(letter.isdigit() for letter in found) else [found]
         tokens += [part for part in parts if part]
     return _of_turned(tokens)
-
-
-def _in_full(word: str) -> str:
-    """`isn't` -> `is not`, `what's` -> `what is`; "the pump's" is no contraction."""
-    core = word.rstrip(",.;:!?")
-    if core in ("cannot", "cant"):
-        return "can not"
-    if core.endswith("n't"):
-        stem = core.removesuffix("n't")
-        return f"{_STEMS.get(stem, stem)} not"
-    first, mark, end = core.partition("'")
-    return f"{first} {_ENDED[mark + end]}" if mark + end in _ENDED and first in STOP_WORDS else word
 
 
 def _of_turned(tokens: list[str]) -> list[str]:
@@ -371,6 +359,12 @@ def _tense_of(token: str) -> str:
 
 def _is_figure(token: str) -> bool:
     return any(letter.isdigit() for letter in token) or not token[0].isalnum() or token in _NUMERALS
+
+
+def is_time(text: str) -> bool:
+    """`the fiscal year 2021`, `Q3`: nothing but a time."""
+    found = words(text)
+    return bool(found) and all(_is_period(word) or word in ("the", "quarter") for word in found)
 
 
 def _is_period(token: str) -> bool:

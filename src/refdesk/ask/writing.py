@@ -65,7 +65,7 @@ from refdesk.errors import RefdeskError
 from refdesk.library import LibraryReader
 from refdesk.models import model_info
 from refdesk.ports import LLM, Models, Reader, Request
-from refdesk.prompts import RECONCILE, RECONCILE_SYSTEM, VERIFY, VERIFY_SCHEMA, VERIFY_SYSTEM
+from refdesk.prompts import LONGEST_TEXT, RECONCILE, RECONCILE_SYSTEM, VERIFY, VERIFY_SCHEMA, VERIFY_SYSTEM
 from refdesk.settings import Settings
 from refdesk.trace import Trace, in_thread, run
 
@@ -394,7 +394,7 @@ def read_verdicts(text: str, count: int) -> list[tuple[Verdict, str]] | None:
         number, verdict, reason = row.get("claim"), row.get("verdict"), row.get("reason", "")
         if not isinstance(number, int) or isinstance(number, bool) or verdict not in VERDICTS or number in found:
             return None
-        found[number] = (verdict, " ".join(str(reason or "").split())[:200])
+        found[number] = (verdict, " ".join(str(reason or "").split())[:LONGEST_TEXT])
     if set(found) != set(range(1, count + 1)):
         return None
     return [found[number] for number in range(1, count + 1)]

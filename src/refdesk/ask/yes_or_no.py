@@ -8,17 +8,14 @@ question's words in their order, no other word between them, its numbers, and no
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from refdesk.ask.wording import MEANT, asks_yes_or_no, read
+from refdesk.ask.wording import MEANT, PART, asks_yes_or_no, read
 from refdesk.negation import is_negated
 from refdesk.text import terms, words
 
 YES, NO = "Yes.", "No."
 MOST_BEHIND = 2  # words that say something behind those of the question
-
-_CLAUSE = re.compile(r"[,;:()–—]|\.\s")
 
 _MEANT_TERMS = frozenset(terms(" ".join(MEANT)))
 
@@ -27,7 +24,7 @@ def yes_or_no(question: str, sentences: Sequence[str]) -> str:
     """What one of these sentences says for certain; "" where none does, or where they disagree."""
     if not asks_yes_or_no(question) or is_negated(question):
         return ""
-    found = {says for sentence in sentences for clause in _CLAUSE.split(sentence) if (says := _says(question, clause))}
+    found = {says for sentence in sentences for clause in PART.split(sentence) if (says := _says(question, clause))}
     return found.pop() if len(found) == 1 else ""
 
 
