@@ -52,7 +52,7 @@ from refdesk.ask.sentences import (
     question_words,
     tabulate,
 )
-from refdesk.ask.wording import LIKELY, SentenceWords, asks_yes_or_no, is_missing, read, said
+from refdesk.ask.wording import LIKELY, SentenceWords, asks_yes_or_no, is_missing, read, said, wanted
 from refdesk.settings import Settings
 from refdesk.text import as_typed, query_terms, terms
 from refdesk.trace import Trace
@@ -98,7 +98,8 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
         found["relevant"] = max(reading.relevant for reading in retrieved.readings.values())
         told = probability(found)
         # Of yes and no it has learned little; where the passage was taken away, words tell better (AUC .91, not .77).
-        chance = chance if asks_yes_or_no(query.fullest) else told
+        by_words = asks_yes_or_no(query.fullest) or (found["row"] and wanted(query) == "several")  # nor of many cells
+        chance = chance if by_words else told
     if (is_asked := asked_form(query.fullest)) and any(is_asked(sentence.text) for sentence in table.sentences):
         chance = told = max(chance, FORM)
     missing = _missing(query, table)
@@ -482,13 +483,12 @@ def say(answer: Answer, content: str) -> Answer:
 def doubted(relevance: Relevance, retrieved: Retrieved, settings: Settings) -> Doubt:
     """Is the answer missing, or only near? A model may still find what words do not show, so it is asked when in doubt.
 
-    Below a fifth of `answer.floor` nothing is written, unless a row is nearest, of which a cell may tell; up to the
-    floor, the nearest sentences are quoted as just that, unless a model has written.
+    Below a fifth of `answer.floor` nothing is written; up to the floor, the nearest sentences are quoted as just that,
+    unless a model has written.
     """
     if retrieved.key_sentences:  # of the document that is named
         return ""
-    least = 0.0 if relevance.features.get("row") else settings.answer_floor / 5
-    if not retrieved.hits or relevance.probability < least:
+    if not retrieved.hits or relevance.probability < settings.answer_floor / 5:
         return "missing"
     # What is said of other things is no answer, however near: the code of one star for that of another.
     return "near" if relevance.probability < settings.answer_floor or relevance.missing_names else ""

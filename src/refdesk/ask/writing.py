@@ -107,7 +107,8 @@ def doubt_of_quotes(
     doubt: str, relevance: Relevance, retrieved: Retrieved, settings: Settings, quotes: Sequence[Quote]
 ) -> str:
     """The same doubt once it is known what is quoted: whether a sentence stands out tells more than the passages do."""
-    is_settled = doubt == "missing" or relevance.missing_names or retrieved.key_sentences
+    by_words = relevance.told != relevance.probability
+    is_settled = doubt == "missing" or relevance.missing_names or retrieved.key_sentences or by_words
     if is_settled or not quotes or quotes[0].chance is not None or "answered" not in relevance.features:
         return doubt
     chance = learned("read_told", right_features(relevance, quotes))
