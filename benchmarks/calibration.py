@@ -37,9 +37,9 @@ from benchmarks.answering import Answered, Articles, answer, contains, progress,
 from benchmarks.common import ROOT, Figure
 from benchmarks.retrieval import library
 from refdesk import Refdesk
-from refdesk.ask.extract import can_stand
 from refdesk.ask.judge import probability, right_features
 from refdesk.ask.sentences import LABEL, ScoredSentence, sentence_text, tabulate
+from refdesk.ask.told import can_stand
 from refdesk.ports import NoReader, Reader
 from refdesk.settings import Settings
 from refdesk.types import Scope

@@ -339,9 +339,11 @@ def _chosen_confidence(relevance: Relevance, chance: float) -> Confidence:
 def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, float]:
     """What the confidence in quotes is made of."""
     likely = min(max(min(relevance.probability, relevance.told), 1.0 - below(1.0)), below(1.0))
+    # What is told in order, under a heading or in a section, has one share together: that of what was found.
+    shares = {(quote.evidence.chunk.id, quote.evidence.score): quote.evidence.share for quote in quotes}
     return {
         "there": math.log(likely / (1.0 - likely)),
-        "share": sum(quote.evidence.share for quote in quotes),
+        "share": sum(shares.values()),
         "unnamed": min((quote.evidence.unnamed for quote in quotes), default=1.0),
     }
 
