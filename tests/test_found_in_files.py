@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -268,3 +269,21 @@ def test_a_file_called_after_what_is_asked_about_does_not_hide_the_others(desk: 
     answer = ask(desk, "How long does the chair of the Tarn rowing club serve?")
     assert answer.is_answered
     assert "three years" in answer.claims[0].text
+
+
+# --- contents --------------------------------------------------------------------------------------------------------
+
+GUIDE = """<h1>Budget guide</h1><ul><li>Step 1: Leave accounts out</li><li>Step 2: Set amounts</li>
+<li>Step 3: Read the report</li></ul><p>It was written for beginners.</p>
+<h2>Step 1: Leave accounts out</h2><p>Open the accounts and tick the box of each account that is left out.</p>
+<h2>Step 2: Set the amounts</h2><p>Write an amount for every month beside each kind of cost.</p>
+<h2>Step 3: Read the report</h2><p>The report shows what was spent and what was planned.</p>"""
+
+
+def test_contents_are_no_steps(tmp_path: Path) -> None:
+    (tmp_path / "guide.html").write_text(GUIDE)
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add(tmp_path / "guide.html")
+        answer = desk.ask_sync("How do I leave an account out of the budget?", cache=False)
+        assert "tick the box of each account" in answer.content
+        assert "Read the report" not in answer.content

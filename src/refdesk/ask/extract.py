@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -140,7 +140,9 @@ def ranked_sentences(query: Query, context: Context, retrieved: Retrieved) -> li
     placed = [(passage.number, chunk, passage.hit.score) for passage in context.passages for chunk in passage.chunks]
     documents = {passage.document.id: passage.document for passage in context.passages}
     evidence = (retrieved.sentence_vectors, retrieved.idf, documents, retrieved.readings)
-    scored = below_heading(score_sentences(query, placed, *evidence))
+    every = score_sentences(query, placed, *evidence)
+    sections = {(chunk.document_id, "".join(chunk.heading_path[-1:])) for _, chunk, _ in placed}
+    scored = below_heading([sentence for sentence in every if not _names_section(sentence, sections)])
     is_asked = asked_form(query.fullest)
     found = [sentence for sentence in scored if is_asked(sentence.text)] if is_asked else []
     if not found:
@@ -149,6 +151,12 @@ def ranked_sentences(query: Query, context: Context, retrieved: Retrieved) -> li
     most, share = scored[0].score + SIDE, 1.0 / len(found)
     raised = [replace(sentence, score=most + sentence.score / SIDE, share=share) for sentence in found]
     return [*raised, *_standing(query, [replace(sentence, share=0.0) for sentence in scored if sentence not in found])]
+
+
+def _names_section(sentence: ScoredSentence, sections: Collection[tuple[str, str]]) -> bool:
+    """Is it but the name of another section that was found too, as in a table of contents? That one tells more."""
+    name = BULLET.sub("", sentence.text.strip(), count=1)
+    return name not in sentence.chunk.heading_path[-1:] and (sentence.chunk.document_id, name) in sections
 
 
 def below_heading(scored: list[ScoredSentence]) -> list[ScoredSentence]:

@@ -247,6 +247,8 @@ def chosen_list(
             is_found = reading is not None and _has_answer(candidate, chunks, retrieved.readings)
             if _tells_in_one(candidate, chunks, retrieved.readings, table):
                 continue
+            if asked == "steps" and _names_sections(candidate, chunks, retrieved):
+                continue
             if asked == "several" and _is_told_beside(candidate, chunks, retrieved.readings):
                 continue
             if worth > 0 and (is_found or not _is_less(candidate, fit, best, table, chunks)):
@@ -325,6 +327,14 @@ def _is_told_beside(listing: Listing, chunks: Sequence[Chunk], readings: Mapping
     return _span_score(place, chunks, readings) > TOLD_BESIDE + max(
         _span_score(item, chunks, readings) for item in items
     )
+
+
+def _names_sections(listing: Listing, chunks: Sequence[Chunk], retrieved: Retrieved) -> bool:
+    """Does it list sections of its document that were found as well? What is to be done stands in these."""
+    found = [hit.chunk for hit in (*retrieved.hits, *retrieved.considered)]
+    headings = {"".join(chunk.heading_path[-1:]) for chunk in found if chunk.document_id == chunks[0].document_id}
+    items = [sentence_text(chunks[item[0].chunk], item[0].sentence) for item in listing.items]
+    return sum(BULLET.sub("", item, count=1) in headings for item in items) >= FEWEST
 
 
 def _span_score(place: Place, chunks: Sequence[Chunk], readings: Mapping[int, Reading]) -> float:
