@@ -115,7 +115,7 @@ def sheet(rows: list[list[object]]) -> str:
     return sheets.parse(data.getvalue(), ParseOptions()).text
 
 
-DOGS: list[list[object]] = [["Name", "Breed", "Owner"], ["Bella", "collie", "Ines Ott"], ["Rex", "boxer", "Jan Pohl"]]
+DOGS: list[list[object]] = [["Name", "Breed", "Age"], ["Bella", "collie", 4], ["Rex", "boxer", 7]]
 
 
 def test_notes_above_a_table_are_no_names_of_columns() -> None:
@@ -123,8 +123,15 @@ def test_notes_above_a_table_are_no_names_of_columns() -> None:
     assert found.split("\n\n") == [
         "Dogs of the street",
         "as of May",
-        "Name | Breed | Owner\nBella | collie | Ines Ott\nRex | boxer | Jan Pohl",
+        "Name | Breed | Age\nBella | collie | 4\nRex | boxer | 7",
     ]
+
+
+def test_rows_of_words_below_names_that_are_not_all_given_stay_rows() -> None:
+    found = sheet(
+        [["Name", "Office", None], ["Ann", "chair", None], ["Ben", "member", "since May"], ["Cleo", "guest", "new"]]
+    )
+    assert "Name | Office | \nAnn | chair | \nBen | member | since May" in found
 
 
 def test_names_over_several_columns_stay_names() -> None:
@@ -287,3 +294,30 @@ def test_contents_are_no_steps(tmp_path: Path) -> None:
         answer = desk.ask_sync("How do I leave an account out of the budget?", cache=False)
         assert "tick the box of each account" in answer.content
         assert "Read the report" not in answer.content
+
+
+OFFER = """Heron Dental Practice
+3 Bridge Street, Ambleside
+
+4 May 2025
+
+Dear Ms Sand,
+
+we are pleased to offer you the post of dental assistant. You would start on 2 June 2025 and report to our head
+assistant, Clara Moss.
+
+Your salary is 26,100 pounds a year and is paid on the 25th of each month.
+
+Yours sincerely
+Dr Peter Lowe
+"""
+
+
+def test_what_is_said_of_another_is_not_sure(tmp_path: Path) -> None:
+    (tmp_path / "offer.txt").write_text(OFFER)
+    (tmp_path / "statutes.md").write_text(STATUTES)
+    with Refdesk(tmp_path / "library") as desk:
+        desk.add(tmp_path / "offer.txt")
+        desk.add(tmp_path / "statutes.md")
+        assert desk.ask_sync("What salary does Clara Moss get?", cache=False).confidence.level != "high"
+        assert desk.ask_sync("Which salary is paid a year?", cache=False).confidence.level == "high"

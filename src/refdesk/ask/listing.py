@@ -105,6 +105,11 @@ def listings(chunks: Sequence[Chunk]) -> list[Listing]:
     return found
 
 
+def without_bullet(text: str) -> str:
+    bullet = BULLET.match(text)
+    return text[bullet.end() :] if bullet else text
+
+
 def mark_of(text: str) -> Mark | None:
     """`2. Empty the tank.` -> a number, 2."""
     if BULLET.match(text):
@@ -334,7 +339,7 @@ def _names_sections(listing: Listing, chunks: Sequence[Chunk], retrieved: Retrie
     found = [hit.chunk for hit in (*retrieved.hits, *retrieved.considered)]
     headings = {"".join(chunk.heading_path[-1:]) for chunk in found if chunk.document_id == chunks[0].document_id}
     items = [sentence_text(chunks[item[0].chunk], item[0].sentence) for item in listing.items]
-    return sum(BULLET.sub("", item, count=1) in headings for item in items) >= FEWEST
+    return sum(without_bullet(item) in headings for item in items) >= FEWEST
 
 
 def _span_score(place: Place, chunks: Sequence[Chunk], readings: Mapping[int, Reading]) -> float:

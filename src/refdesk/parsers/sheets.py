@@ -241,12 +241,15 @@ def _write_region(builder: Builder, region: list[Row], merges: list[Merge]) -> N
 def _notes_above(rows: list[Row], columns: list[int], merges: list[Merge]) -> int:
     """How many rows above the one that names every column are notes: they begin in the column of the labels.
 
-    Names over several columns leave that column free, or have a cell that goes down to the names below.
+    Names over several columns leave that column free, or have a cell that goes down to the names below. What names
+    columns stands right above a value.
     """
-    head = next((place for place, row in enumerate(rows) if len(row[1]) == len(columns)), 0)
+    head = next((place for place, row in enumerate(rows[: MAX_HEADER_ROWS + 1]) if len(row[1]) == len(columns)), 0)
     names, above = list(rows[head][1].values()), rows[:head]
     texts = [text for row in above for text in row[1].values()]
-    if head + 1 >= len(rows) or len(set(names)) < len(names) or any(map(is_value, (*names, *texts))):
+    if len(set(names)) < len(names) or any(map(is_value, (*names, *texts))):
+        return 0
+    if not any(is_value(text) for row in rows[head + 1 : head + 2] for text in row[1].values()):
         return 0
     notes = [place for place, (_, own) in enumerate(above) if own.get(columns[0], names[0]) != names[0]]
     is_merged = any(merge.top <= number <= merge.bottom for number, _ in above for merge in merges)
