@@ -42,9 +42,10 @@ from benchmarks.answering import Answered, Articles, answer, contains, progress,
 from benchmarks.common import ROOT, Figure
 from benchmarks.retrieval import library
 from refdesk import Refdesk
-from refdesk.ask.extract import can_stand
-from refdesk.ask.judge import learned, log_odds, probability, right_features
+from refdesk.ask.judge import learned, probability, right_features
 from refdesk.ask.sentences import LABEL, ScoredSentence, sentence_text, tabulate
+from refdesk.ask.told import can_stand
+from refdesk.ask.wording import log_odds
 from refdesk.ports import NoReader, Reader
 from refdesk.settings import Settings
 from refdesk.types import Scope

@@ -16,7 +16,7 @@ from context_samples import chunk, context, passage
 from edge_samples import TEXTS, embed, freeze
 from refdesk.answer import Citation, Claim, Query, Retrieved
 from refdesk.ask.assemble import previews
-from refdesk.ask.extract import _chosen, _lines, _sentences, can_stand, quoted
+from refdesk.ask.extract import _chosen, _lines, _sentences, quoted
 from refdesk.ask.figures import agrees, conflicts, disagree, figures, quoted_side
 from refdesk.ask.judge import (
     Relevance,
@@ -47,6 +47,7 @@ from refdesk.ask.retrieve import (
     without_repeats,
 )
 from refdesk.ask.sentences import ScoredSentence, label_match, question_words, tabulate
+from refdesk.ask.told import can_stand
 from refdesk.ask.wording import read
 from refdesk.settings import Settings
 from refdesk.text import idf, query_terms

@@ -36,7 +36,7 @@ from pdf_samples import (
 from refdesk.errors import BrokenFile, EmptyDocument, NeedsPassword, TooLarge
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.pdf import parse
-from refdesk.parsers.pdf_page import clean_word
+from refdesk.parsers.pdf_letters import clean_word
 from refdesk.types import OcrLine, Parsed, boxes_between
 
 BOXES = [

@@ -578,7 +578,7 @@ def is_called_after(heading: str, question: str) -> bool:
     >>> is_called_after("The buoy", "How do I recover the buoy?")
     False
     """
-    named = [stem for stem in query_terms(heading) if not stem.isdigit()]
+    named = [stem for stem in query_terms(heading) if any(map(str.isalpha, stem))]  # not its number, "26.1.1"
     asked = query_terms(question)
     if not named or not asked:
         return False

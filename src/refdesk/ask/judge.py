@@ -33,7 +33,7 @@ from refdesk.ask.assemble import sizes
 from refdesk.ask.attest import Settled
 from refdesk.ask.classify import asked_form
 from refdesk.ask.draft import Draft, failed_models, not_planted
-from refdesk.ask.extract import Quote, short_answer
+from refdesk.ask.extract import Quote, leaves_out, rare_names, short_answer
 from refdesk.ask.figures import CURRENCIES, conflicts
 from refdesk.ask.followup import points_back
 from refdesk.ask.retrieve import BM25_CEILING
@@ -52,7 +52,7 @@ from refdesk.ask.sentences import (
     question_words,
     tabulate,
 )
-from refdesk.ask.wording import LIKELY, SentenceWords, asks_yes_or_no, is_missing, read, said, wanted
+from refdesk.ask.wording import LIKELY, SentenceWords, asks_yes_or_no, is_missing, log_odds, read, said, wanted
 from refdesk.settings import Settings
 from refdesk.text import as_typed, query_terms, terms
 from refdesk.trace import Trace
@@ -71,8 +71,8 @@ FORM = 0.8  # chance that the caption of this number is meant; nothing has measu
 class Relevance:
     """How likely the answer is in what was found; `missing_terms` are words of the question that nothing holds.
 
-    `missing_names` are those of them that name something: what is said of other things is no answer. `told` is how
-    likely a reader finds it, also where words decide whether to refuse.
+    `missing_names` are those that name something: what is said of other things is no answer. `told` is how likely a
+    reader finds it, also where words decide whether to refuse.
     """
 
     probability: float
@@ -80,6 +80,7 @@ class Relevance:
     missing_terms: tuple[str, ...]
     missing_names: tuple[str, ...] = ()
     told: float = 1.0
+    asked_names: frozenset[str] = frozenset()
 
     @property
     def sizes(self) -> dict[str, float]:
@@ -93,9 +94,8 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     if not len(table.cosine) or not len(table.weights):
         return Relevance(0.0, {}, typed(query, question_words(query.fullest).words))
     chance = told = probability(found := features(query, hits, table, retrieved.idf))
-    if retrieved.readings:
-        found["answered"] = max(reading.answered for reading in retrieved.readings.values())
-        found["relevant"] = max(reading.relevant for reading in retrieved.readings.values())
+    if readings := retrieved.readings.values():
+        found |= {name: max(getattr(one, name) for one in readings) for name in ("answered", "relevant")}
         told = probability(found)
         # Of yes and no it has learned little; where the passage was taken away, words tell better (AUC .91, not .77).
         by_words = asks_yes_or_no(query.fullest) or (found["row"] and wanted(query) == "several")  # nor of many cells
@@ -106,10 +106,10 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     asked = question_words(asking_part(query.fullest)).sentence.names
     # What money it is asked in is no thing that must be named: reports write "$".
     names = [word for word in missing if (terms(word) or [""])[0] in asked and word not in CURRENCIES]
-    texts = [hit.chunk.text for hit in hits if hit.chunk.text]
-    names = [name for name in names if not (name.isupper() and any(".".join(name) in text for text in texts))]  # "U.S."
     opening = query.fullest.split()[0].strip("\"'“„«([")
-    return Relevance(chance, found, missing, tuple(name for name in names if name != opening), told)
+    dotted = [name for name in names if name.isupper() and any(".".join(name) in hit.chunk.text for hit in hits)]
+    names = [name for name in names if name != opening and name not in dotted]
+    return Relevance(chance, found, missing, tuple(names), told, rare_names(asked.difference(terms(opening)), hits))
 
 
 def probability(found: dict[str, float]) -> float:
@@ -184,11 +184,6 @@ def learned(name: str, found: Mapping[str, float]) -> float:
 
 def logistic(value: float) -> float:
     return 1.0 / (1.0 + math.exp(-value))
-
-
-def log_odds(chance: float) -> float:
-    chance = min(max(chance, 1.0 - below(1.0)), below(1.0))
-    return math.log(chance / (1.0 - chance))
 
 
 # Is the answer enough? What of the question it covers, where its sources disagree, what is missing.
@@ -325,7 +320,7 @@ def quoted_confidence(relevance: Relevance, quotes: Sequence[Quote]) -> Confiden
     score = min(1.0 / (1.0 + (1.0 / chance - 1.0) * math.exp(DIFFERING * differ)), quotes[0].most)
     if any(quote.evidence.chunk.kind == "table" for quote in quotes):  # which column of its row is meant is left open
         score = min(score, ROWS)
-    if found["unnamed"] > 0:
+    if found["unnamed"] > 0 or (score >= HIGH and leaves_out(quotes, relevance.asked_names)):
         return sure_of(min(score, below(HIGH)), "the passage does not mention every name and number in the question")
     return sure_of(score, _standing(found, score))
 
@@ -341,9 +336,11 @@ def _chosen_confidence(relevance: Relevance, chance: float) -> Confidence:
 
 def right_features(relevance: Relevance, quotes: Sequence[Quote]) -> dict[str, float]:
     """What the confidence in quotes is made of."""
+    # What is told in order, under a heading or in a section, has one share together: that of what was found.
+    shares = {(quote.evidence.chunk.id, quote.evidence.score): quote.evidence.share for quote in quotes}
     return {
         "there": log_odds(min(relevance.probability, relevance.told)),
-        "share": sum(quote.evidence.share for quote in quotes),
+        "share": sum(shares.values()),
         "unnamed": min((quote.evidence.unnamed for quote in quotes), default=1.0),
     }
 

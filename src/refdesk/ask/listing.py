@@ -20,7 +20,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from refdesk.answer import Context, Passage, Query, Retrieved
-from refdesk.ask.sentences import FRAME, LONGEST_HEADING, ScoredSentence, SentenceTable, sentence_text, tabulate
+from refdesk.ask.sentences import (
+    FRAME,
+    LONGEST_HEADING,
+    ScoredSentence,
+    SentenceTable,
+    may_stand,
+    sentence_text,
+    tabulate,
+)
 from refdesk.ask.wording import CELLS, Wanted, read, table_header, without_frame
 from refdesk.document_names import GENERIC, match_names
 from refdesk.library import LibraryReader
@@ -95,6 +103,11 @@ def listings(chunks: Sequence[Chunk]) -> list[Listing]:
             lead = line.place
         at += 1
     return found
+
+
+def without_bullet(text: str) -> str:
+    bullet = BULLET.match(text)
+    return text[bullet.end() :] if bullet else text
 
 
 def mark_of(text: str) -> Mark | None:
@@ -192,6 +205,7 @@ def _breaks_off(lines: Sequence[_ListLine], at: int) -> bool:
 # 3.2; others at most .6, and those above 0 stood in the same document. No data of this kind were at hand to fit it on.
 ANSWERED = 0.5
 LESS = 1.0  # by how much less than the best passage it may be the one that answers
+TOLD_BESIDE = 3.0  # log-odds by which a sentence beside a list answers better than its items
 MOST_OF_ROWS = 0.8  # chance that the rows of a table are those that are meant: the reader has learned from few tables
 NUMBERED = 0.3  # for numbers, where steps are asked for
 UNREAD_FIT = 0.5  # coverage and cosine that a list needs which nobody has read
@@ -237,6 +251,10 @@ def chosen_list(
             worth += NUMBERED * (candidate.is_numbered and asked == "steps")
             is_found = reading is not None and _has_answer(candidate, chunks, retrieved.readings)
             if _tells_in_one(candidate, chunks, retrieved.readings, table):
+                continue
+            if asked == "steps" and _names_sections(candidate, chunks, retrieved):
+                continue
+            if asked == "several" and _is_told_beside(candidate, chunks, retrieved.readings):
                 continue
             if worth > 0 and (is_found or not _is_less(candidate, fit, best, table, chunks)):
                 found.append(
@@ -303,6 +321,31 @@ def _tells_in_one(
         return False
     own = _worth(table, [_row(place, chunks) for place in item])
     return not above or own > _worth(table, [_row(place, chunks) for place in above])
+
+
+def _is_told_beside(listing: Listing, chunks: Sequence[Chunk], readings: Mapping[int, Reading]) -> bool:
+    """Does a sentence that does not lead to the list answer by itself, and none of its items nearly as well?"""
+    place = _likeliest(chunks, readings)
+    items = [place for item in listing.items for place in item]
+    if place is None or place in items or not may_stand(chunks[place.chunk], place.sentence, is_read=True):
+        return False
+    return _span_score(place, chunks, readings) > TOLD_BESIDE + max(
+        _span_score(item, chunks, readings) for item in items
+    )
+
+
+def _names_sections(listing: Listing, chunks: Sequence[Chunk], retrieved: Retrieved) -> bool:
+    """Does it list sections of its document that were found as well? What is to be done stands in these."""
+    found = [hit.chunk for hit in (*retrieved.hits, *retrieved.considered)]
+    headings = {"".join(chunk.heading_path[-1:]) for chunk in found if chunk.document_id == chunks[0].document_id}
+    items = [sentence_text(chunks[item[0].chunk], item[0].sentence) for item in listing.items]
+    return sum(without_bullet(item) in headings for item in items) >= FEWEST
+
+
+def _span_score(place: Place, chunks: Sequence[Chunk], readings: Mapping[int, Reading]) -> float:
+    reading = readings.get(chunks[place.chunk].id)
+    span = reading.spans[place.sentence] if reading is not None else None
+    return 0.0 if span is None else max(0.0, span.score)
 
 
 # --- how well does a list fit the question? --------------------------------------------------------------------------

@@ -23,11 +23,16 @@ MAIL, SENT = "eml", "Date: "  # the format of mails, and how the line begins tha
 CERTAIN, ANSWERED = 12.0, 2.0  # for the date of a mail that is asked for: what a reader gives where it is sure
 STATED, UNANSWERED = 6.0, -5.0  # a date that is stated has 8 and more; what a passage about something else gets
 # Of 39 questions written for three mails, 18 of them for the date of the mail, three are nearer to the wrong side. With
-# the first pair alone six are, with the second alone eight.
+# the first pair alone six are, with the second alone eight. Without what happened to the sender, 19 of 43 others were,
+# mostly such as "When did Ada join the company?"; with it 4.
 _OF_ANY_MAIL = ("When was this mail sent?", "When did someone write this message?")
 _OF_ANY_EVENT = ("When does this event take place?", "When did this happen?")
 _OF_THIS_MAIL = ("When did {sender} send the mail about {subject}?",)
-_OF_THIS_EVENT = ("When does this take place: {subject}?", "When did this happen: {subject}?")
+_OF_THIS_EVENT = (
+    "When does this take place: {subject}?",
+    "When did this happen: {subject}?",
+    "When was {sender} born?",
+)
 
 
 def fitting(

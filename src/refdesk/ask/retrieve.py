@@ -58,6 +58,7 @@ PREFERENCE = 0.3  # added to the score of a hit in the document the question nam
 # Of the candidates: how deep the named documents are searched alone, and how many of all go on to the reranker. As deep
 # as the others, .69 of financebench's pages were among 20 hits; twice as deep .73, the same as with the document known.
 PREFERRED_DEPTH, PREFERRED_ROOM = 2.0, 1.25
+UNNAMED = 2  # best hits of any document that are read too: what a file is called after is named for itself as well
 # How often the hits of a follow-up with its topic count beside those of it as typed. recall@5 of the 45 follow-ups of
 # mtrag_govt that are not sure: typed .446, once .512, twice .579, three times .617, with the topic alone .599.
 BESIDE_WEIGHT = 3
@@ -243,8 +244,18 @@ def merged(hits: Sequence[Hit], others: Sequence[Hit], settings: Settings, dense
 
 def strongest(hits: Sequence[Hit], strengths: Mapping[str, float], most: int) -> list[Hit]:
     """As many as the reranker is given, chosen as if their documents had been preferred already."""
-    chosen = {hit.chunk.id for hit in raise_preferred(hits, strengths, PREFERENCE)[:most]}
+    preferred = raise_preferred(hits, strengths, PREFERENCE)[:most]
+    chosen = {hit.chunk.id for hit in (*preferred, *best_first(hits)[:UNNAMED])}
     return [hit for hit in hits if hit.chunk.id in chosen]
+
+
+def with_unnamed(hits: Sequence[Hit], strengths: Mapping[str, float], most: int) -> list[Hit]:
+    """The first of them; behind as many of these as there are, those that would be first had nothing been named."""
+    if not strengths:
+        return list(hits[:most])
+    raised = {name: PREFERENCE * strength / (1.0 + PREFERENCE) for name, strength in strengths.items()}
+    unnamed = sorted(hits, key=lambda hit: (raised.get(hit.document.id, 0.0) - hit.score, hit.chunk.id))[:UNNAMED]
+    return list({hit.chunk.id: hit for hit in (*hits[:UNNAMED], *unnamed, *hits)}.values())[:most]
 
 
 def _strengths(job: Retrieval, query: Query) -> dict[str, float]:
@@ -321,7 +332,8 @@ def _thinned(job: Retrieval, query: Query, hits: Sequence[Hit]) -> list[Hit]:
     k = max(job.plan.k, len(job.chosen))
     with job.trace.stage("deduplicate", hits=len(hits)) as stage:
         # Twice as many as are read leaves room for what is dropped; the rest cannot come in.
-        unique = without_repeats(hits[: 2 * k], job.rows, job.settings.deduplication)
+        first = {hit.chunk.id for hit in with_unnamed(hits, job.preferred, 2 * k)}
+        unique = without_repeats([hit for hit in hits if hit.chunk.id in first], job.rows, job.settings.deduplication)
         stage.gave(hits=len(unique))
     unique = _read(job, query, unique)
     if not job.plan.use_mmr:
@@ -343,7 +355,8 @@ def _read(job: Retrieval, query: Query, hits: list[Hit]) -> list[Hit]:
         with job.trace.optional("read", hits=len(hits), reader=job.reader.name) as stage:
             units = unfit_units(query.fullest, job.embedder)
             fit = partial(fitting, query=query, units=units, embedder=job.embedder, reader=job.reader)
-            job.readings.update(read_hits(_read_for(query), hits, job.reader, fit))
+            in_turn = with_unnamed(hits, job.preferred, len(hits))
+            job.readings.update(read_hits(_read_for(query), in_turn, job.reader, fit))
             if query.catalogue == AUTHOR:
                 hits = with_authors(query, hits, job.readings, job.scope, job.library, job.reader, job.settings)
             _load(job, (hit.chunk.id for hit in hits[:1]))

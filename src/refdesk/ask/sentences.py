@@ -576,7 +576,7 @@ def heads_text(chunk: Chunk, sentence: int) -> bool:
     start, end, *_ = chunk.sentences[sentence]
     before = chunk.text[chunk.sentences[sentence - 1].end : start] if sentence else "\n\n"
     is_block = "\n\n" in before and "\n\n" in chunk.text[end : chunk.sentences[sentence + 1].start]
-    is_below_text = not sentence or sentence_text(chunk, sentence - 1).strip()[-1:] in ENDS
+    is_below_text = not sentence or sentence_text(chunk, sentence - 1).strip()[-1:] in ENDS.difference(":")
     is_short = text[-1:] not in {*ENDS, ","} and len(text.split()) <= LONGEST_HEADING
     return is_block and is_below_text and is_short and below[-1:] in ENDS and not _says_something(text)
 

@@ -561,3 +561,9 @@ def other_language(question: str, written: Collection[str]) -> str:
     names = list(dict.fromkeys(frames["languages"].get(code or DEFAULT, code) for code in sorted(written)))
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {frames['last']} {names[-1]}"
     return str(frames["other"].format(asked=frames["languages"][asked], written=listed))
+
+
+def log_odds(chance: float) -> float:
+    """Never endless: nothing is surer than 999 to one."""
+    chance = min(max(chance, 0.001), 0.999)
+    return math.log(chance / (1.0 - chance))

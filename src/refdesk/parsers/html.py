@@ -61,6 +61,7 @@ MENU_LINKS = 5
 MENU_SHARE = 0.9  # of its characters stand in links
 MENU_LINK_SIZE = 25  # characters without spaces; the titles in a list of articles are longer
 MAIN_SHARE = 0.25  # of the page's text; a smaller <main> is a shell filled by scripts or misused
+BOX_SHARE = 0.8  # of the characters of an aside that stand outside links; of navigation most stand in them
 LITTLE = 200  # characters outside links; with fewer, the links are the content
 KEPT_SHARE = 0.4  # taking out "surroundings" may not cost more than the rest of the words
 MAX_SPAN = 1000  # columns a cell may claim; browsers stop there too
@@ -267,11 +268,18 @@ def _surroundings(top: Element, keep_header: bool) -> list[Element]:
         if tag == "header" and (keep_header or _holds(element, "h1") or list(element.iterancestors("article"))):
             continue  # the title of an article
         marked = tag in AROUND and (tag != "form" or not _holds(element, "p", "table", "h1"))  # one around all
-        named = tag in NAMED_TAGS and AROUND_NAMES.search(f"{element.get('class') or ''} {element.get('id') or ''}")
-        if marked or named or element.get("role") in AROUND_ROLES:
+        names = f"{element.get('class') or ''} {element.get('id') or ''}" if tag in NAMED_TAGS else ""
+        named = AROUND_NAMES.search(names)
+        if (marked or named or element.get("role") in AROUND_ROLES) and not _is_box(element, tag, named):
             found.append(element)
             walker.skip_subtree()
     return found
+
+
+def _is_box(element: Element, tag: str, named: re.Match[str] | None) -> bool:
+    """Is what is called an aside or a sidebar a box of running text? Manuals set tips, notes and footnotes so."""
+    is_aside = tag == "aside" or bool(named and named.group().lower() == "sidebar")
+    return is_aside and "." in (text := one_line(element.text_content())) and _prose(element) >= BOX_SHARE * _size(text)
 
 
 def _holds(element: Element, *tags: str) -> bool:
@@ -370,6 +378,8 @@ class Walk:
         self.bold_depth += _is_bold(element, tag)
         if tag in BLOCKS:
             self._flush()
+        if tag == "dt":
+            self._flush_term()
         if tag in HEADINGS and not self.markers:
             self.heading = HEADINGS.index(tag) + 1
         elif tag in ("ul", "ol"):
@@ -392,6 +402,8 @@ class Walk:
             self.line = []
         elif tag in BLOCKS:
             self._flush()
+            if tag == "dl":
+                self._flush_term()
         elif tag == "a":
             self._address(element)
         if tag in HEADINGS:
@@ -425,6 +437,12 @@ class Walk:
             self.items.extend(Item("text", part) for part in re.split(r"\n\s*\n", self.pending + text))
         self.pending = ""
         self.size = self.bold_size = 0
+
+    def _flush_term(self) -> None:
+        """A term that nothing describes, as in a table of contents, is a line of its own."""
+        if self.pending.endswith(": "):
+            self.line, self.pending = [self.pending.removesuffix(": ")], ""
+            self._flush()
 
     def _close_lists(self) -> None:
         if self.list_lines:

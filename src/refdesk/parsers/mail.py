@@ -11,7 +11,7 @@ import email.policy
 import posixpath
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from refdesk.errors import BrokenFile, NeedsPassword
 from refdesk.parsers import html
 from refdesk.parsers import text as plain
-from refdesk.parsers.build import Builder, ParseOptions, one_line
+from refdesk.parsers.build import Builder, Item, ParseOptions, one_line
 from refdesk.parsers.office import Archive, Element, parse_xml
 from refdesk.parsers.text import decode, wide_encoding
 from refdesk.types import Attachment, Parsed
@@ -36,6 +36,8 @@ ENCRYPTED = ("application/pkcs7-mime", "application/x-pkcs7-mime", "application/
 MAX_PARTS = 1000
 MAX_MESSAGES = 10_000  # of a mailbox
 MAILBOX_LINE = re.compile(rb"^From [^\r\n]{3,200}\r?\n(?=[A-Za-z-]{2,40}: )", re.M)
+QUOTED = re.compile(r"(?:> ?)+")
+MAX_ATTRIBUTION = 3  # lines that say who wrote what is quoted
 MAX_DEPTH = 30  # multiparts inside multiparts
 
 
@@ -66,7 +68,7 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     _collect(message, parts, depth=0)
     if any(part.strip() for part in parts.plain):
         for part in parts.plain:
-            builder.write(plain.items_of(part, []), paged=False)
+            builder.write(_items(part), paged=False)
     else:
         for part in filter(str.strip, parts.html):
             root, complete = html.read_tree(part)
@@ -78,6 +80,55 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     if date := _iso_date(headers["Date"]):
         metadata["date"] = date
     return builder.build("eml", title=headers["Subject"], metadata=metadata, children=parts.children, notes=parts.notes)
+
+
+def _items(text: str) -> list[Item]:
+    """Paragraphs and headings. What is quoted at the end is headed by the line that says of whom it is; what is quoted
+    between the lines of an answer keeps one mark for each paragraph.
+    """
+    parts = _by_depth(text)
+    depths = [depth for depth, _ in parts]
+    if 1 not in depths:
+        return plain.items_of(text, [])
+    own = max(place for place, depth in enumerate(depths) if place == 0 or depth < depths[place - 1])
+    found: list[Item] = []
+    heading = ""
+    for place, (depth, lines) in enumerate(parts):
+        begin, end = 0, len(lines)
+        if depth and place > own and not heading and (begin := _attributed(lines[: _first_blank(lines)])):
+            heading = one_line(" ".join(lines[:begin]))
+        if heading:
+            found.append(Item("heading", heading, level=min(6, depth + 1)))
+        end -= _attributed(lines) if own <= place < len(parts) - 1 else 0
+        heading = one_line(" ".join(lines[end:]))
+        items = plain.items_of("\n".join(lines[begin:end]), [])
+        found += [replace(item, text=f"> {item.text}") for item in items] if depth and place < own else items
+    return found
+
+
+def _first_blank(lines: list[str]) -> int:
+    return next((place for place, line in enumerate(lines) if not line.strip()), 0)
+
+
+def _by_depth(text: str) -> list[tuple[int, list[str]]]:
+    """Runs of lines that are quoted equally deep, without the marks; a blank line belongs to what is above it."""
+    found: list[tuple[int, list[str]]] = []
+    for line in text.split("\n"):
+        marks = QUOTED.match(line)
+        depth = marks.group().count(">") if marks else 0
+        if not found or (depth != found[-1][0] and line.strip()):
+            found.append((depth, []))
+        found[-1][1].append(line[marks.end() :] if marks else line)
+    return found
+
+
+def _attributed(lines: list[str]) -> int:
+    """How many lines at the end say who wrote what is quoted below: `On Monday Ada Brook wrote:`, perhaps wrapped."""
+    filled = len("\n".join(lines).rstrip().split("\n"))
+    if not lines or not lines[filled - 1].rstrip().endswith(":"):
+        return 0
+    begin = next((place + 1 for place in range(filled - 1, -1, -1) if not lines[place].strip()), 0)
+    return len(lines) - (begin if filled - begin <= MAX_ATTRIBUTION else filled - 1)
 
 
 def _mailbox(messages: list[bytes]) -> Parsed:

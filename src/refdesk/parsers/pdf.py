@@ -21,6 +21,7 @@ from pypdfium2 import PdfDocument, PdfiumError
 from refdesk.errors import BrokenFile, DocumentError, EmptyDocument, HostileFile, NeedsPassword, TooLarge
 from refdesk.parsers.build import ParseOptions, one_line
 from refdesk.parsers.pdf_blocks import COVER, put_together
+from refdesk.parsers.pdf_letters import clean_word
 from refdesk.parsers.pdf_page import (
     CJK,
     Box4,
@@ -31,7 +32,6 @@ from refdesk.parsers.pdf_page import (
     PageDraft,
     WordRun,
     Words,
-    clean_word,
     frame_of,
     no_text,
     read_page,

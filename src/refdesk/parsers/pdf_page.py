@@ -10,14 +10,14 @@ import ctypes
 import itertools
 import math
 import re
-import unicodedata
 from dataclasses import dataclass, field
-from sys import intern
 from typing import Any
 
 import numpy as np
 import pypdfium2.raw as pdfium
 from numpy.typing import NDArray
+
+from refdesk.parsers.pdf_letters import HYPHENS, is_cjk, texts_of, with_ligatures
 
 Floats = NDArray[np.float32]
 Box4 = tuple[float, float, float, float]
@@ -164,10 +164,6 @@ CURRENCIES = frozenset("$€£¥")
 _CLUSTER = re.compile(
     r"[^\u064b-\u065f\u0670\u05b0-\u05c7][\u064b-\u065f\u0670\u05b0-\u05c7]*|."
 )  # a letter with its marks
-_HYPHENS = (0xFFFE, 0x2, 0xAD)  # pdfium's marks for a hyphen at the end of a line, and the soft hyphen
-_LIGATURES = {0xAD: None, 0xFFFE: "-", 0xFFFD: None, 0x2: "-", 0x200E: None, 0x200F: None, 0x2011: "-", 0x2010: "-"}
-_LIGATURES.update({code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)})
-_LIGATURES.update(dict.fromkeys((*range(0x0, 0x2), *range(0x3, 0x20), *range(0x7F, 0xA0))))
 
 
 def text_of(runs: list[WordRun], words: Words) -> str:
@@ -204,6 +200,7 @@ def read_page(text_page: Any, frame: Frame) -> PageContent:
     for index in range(count):
         _get_loose_box(handle, index, address + index * 16)
     boxes = frame.display(boxes)
+    codes = with_ligatures(codes, boxes[:-1, 2] - boxes[:-1, 0])
     starts, ends, lines, unreadable = _word_ranges(codes, boxes, frame)
     if not len(starts):
         return no_text(unreadable)
@@ -221,14 +218,6 @@ def _codes(text_page: Any, handle: int | None, count: int) -> NDArray[np.uint32]
     return np.array([_get_unicode(handle, index) for index in range(count)], np.uint32)
 
 
-def _is_cjk(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    ranges = ((0x2E80, 0x9FFF), (0xF900, 0xFAFF), (0xFF00, 0xFF60), (0x20000, 0x3FFFF))
-    found = np.zeros(len(codes), bool)
-    for first, last in ranges:
-        found |= (codes >= first) & (codes <= last)
-    return found
-
-
 def _word_ranges(
     codes: NDArray[np.uint32], boxes: Floats, frame: Frame
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp], int]:
@@ -236,7 +225,7 @@ def _word_ranges(
     inner = boxes[:-1]
     across, down = (inner[:, 0] + inner[:, 2]) / 2, (inner[:, 1] + inner[:, 3]) / 2
     visible = (across >= -1) & (across <= frame.width + 1) & (down >= -1) & (down <= frame.height + 1)
-    hyphen = np.isin(codes, _HYPHENS)
+    hyphen = np.isin(codes, HYPHENS)
     # pdfium ends lines with 13 and 10; every other control code is the number of a glyph, not a letter.
     control = ((codes < 32) & ~np.isin(codes, (2, 9, 10, 13))) | ((codes >= 0x7F) & (codes < 0xA0))
     meaningless = control | (codes == 0xFFFD) | ((codes >= 0xE000) & (codes <= 0xF8FF)) | (codes >= 0xF0000)
@@ -244,7 +233,7 @@ def _word_ranges(
     # A generated hyphen mark has an empty box; it belongs to the word before it.
     empty = ((inner[:, 2] - inner[:, 0]) * (inner[:, 3] - inner[:, 1]) == 0) & ~hyphen
     blank |= empty & (codes < 0x300)  # combining marks may have no width
-    cjk = _is_cjk(codes)
+    cjk = is_cjk(codes)
     before_blank = np.concatenate(([True], blank[:-1]))
     before_cjk = np.concatenate(([False], cjk[:-1]))
     height = np.minimum(inner[:, 3] - inner[:, 1], inner[:, 2] - inner[:, 0] + 1e3)
@@ -276,7 +265,7 @@ def _page_text(
     edges = np.concatenate((low, high), axis=1)
     sizes, turns, styles, origins = _styles(handle, starts.tolist(), frame)
     _level_heights(handle, starts, edges, sizes, turns, origins)
-    text, hyphens = _texts(codes, starts, ends)
+    text, hyphens = texts_of(codes, starts, ends)
     # Rows above 0x590..0x8FF are Hebrew, Arabic and their neighbours.
     first_codes = codes[starts]
     rtl = ((first_codes >= 0x590) & (first_codes <= 0x8FF)) | ((first_codes >= 0xFB1D) & (first_codes <= 0xFEFC))
@@ -388,31 +377,6 @@ def _level_heights(
         chosen = (turns == turn) & (sizes >= MIN_SIZE)
         edges[chosen, side] = (base - first)[chosen]
         edges[chosen, side + 2] = (base + second)[chosen]
-
-
-def _texts(codes: NDArray[np.uint32], starts: NDArray[np.intp], ends: NDArray[np.intp]) -> tuple[list[str], list[bool]]:
-    """The words as text, cleaned, and which of them ended with a hyphen mark."""
-    valid = np.where((codes >= 0xD800) & (codes <= 0xDFFF) | (codes > 0x10FFFF), 0xFFFD, codes).astype("<u4")
-    whole = valid.tobytes().decode("utf-32-le")
-    # Interned: a word is kept once for the whole document.
-    words = [intern(whole[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    last = codes[np.maximum(ends - 1, 0)]
-    marked = np.isin(last, _HYPHENS)
-    if not (codes[(codes > 126) | (codes == 2)]).size:
-        return words, marked.tolist()
-    hyphens = marked.tolist()
-    for index, word in enumerate(words):
-        if not word.isascii() or "\x02" in word:
-            words[index] = intern(clean_word(word[:-1] if hyphens[index] else word))
-    return words, hyphens
-
-
-def clean_word(word: str) -> str:
-    """Ligatures and presentation forms to letters, no soft hyphens or control characters: `oﬃce` -> `office`."""
-    word = word.translate(_LIGATURES)
-    if any("\ufb13" <= character <= "\ufdff" or "\ufe70" <= character <= "\ufefc" for character in word):
-        word = unicodedata.normalize("NFKC", word).replace(" ", "")
-    return word
 
 
 def _runs(

@@ -211,6 +211,10 @@ def _write_region(builder: Builder, region: list[Row], merges: list[Merge]) -> N
         else:
             builder.block("text", text)
         first += 1
+    notes = _notes_above(region[first:last], columns, merges)
+    for row in region[first : first + notes]:
+        builder.block("text", " ".join(row[1].values()))
+    first += notes
     while last - first > 2 and len(_only_text(region[last - 1])) > 60:  # notes below the table
         last -= 1
     body = region[first:last]
@@ -232,6 +236,24 @@ def _write_region(builder: Builder, region: list[Row], merges: list[Merge]) -> N
         builder.table(rows, header_rows=_header_rows(rows))
     for row in region[last:]:
         builder.block("text", _only_text(row))
+
+
+def _notes_above(rows: list[Row], columns: list[int], merges: list[Merge]) -> int:
+    """How many rows above the one that names every column are notes: they begin in the column of the labels.
+
+    Names over several columns leave that column free, or have a cell that goes down to the names below. What names
+    columns stands right above a value.
+    """
+    head = next((place for place, row in enumerate(rows[: MAX_HEADER_ROWS + 1]) if len(row[1]) == len(columns)), 0)
+    names, above = list(rows[head][1].values()), rows[:head]
+    texts = [text for row in above for text in row[1].values()]
+    if len(set(names)) < len(names) or any(map(is_value, (*names, *texts))):
+        return 0
+    if not any(is_value(text) for row in rows[head + 1 : head + 2] for text in row[1].values()):
+        return 0
+    notes = [place for place, (_, own) in enumerate(above) if own.get(columns[0], names[0]) != names[0]]
+    is_merged = any(merge.top <= number <= merge.bottom for number, _ in above for merge in merges)
+    return 0 if not notes or (is_merged and len(notes) < 2) else notes[-1] + 1
 
 
 def _side_by_side(body: list[Row], columns: list[int], merges: list[Merge]) -> list[list[int]]:

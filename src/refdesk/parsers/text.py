@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import json
 import re
+from itertools import zip_longest
 
-from refdesk.parsers.build import Builder, Item, ParseOptions
+from refdesk.parsers.build import Builder, Item, ParseOptions, Table
 from refdesk.text import set_apart
 from refdesk.types import Kind, Parsed
 
@@ -118,6 +119,7 @@ def _guess(data: bytes) -> str:
     return "cp1252" if best is None else best.encoding
 
 
+BROKEN_WORD = re.compile(r"(?<=[^\W\d_])\u2010\n[ \t]*(?=[^\W\d_])")  # manual pages part words with this hyphen only
 MAX_HEADING = 80  # characters; a longer line is a sentence
 BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
 LONG_BLOCK = 20_000  # lines are not judged one by one in a longer paragraph
@@ -134,6 +136,8 @@ FIELD = re.compile(r"\s*[^\W\d_][^:]{0,30}:\s")
 ORG_HEADING = re.compile(r"(\*{1,6}) (\S.*)")
 ORG_BELOW = re.compile(r"\n(?=\*{2,6} \w[^\n]{0,80}\n)")
 COLUMNS = re.compile(r"\S {3,}\S|\t|\|.*\|")
+RULE = re.compile(r"\s*[+┌├└╔╠╚╒╞╘][-=+─═┬┼┴╦╬╩╤╪╧┐┤┘╗╣╝╕╡╛]{2,}\s*")  # of a drawn table, between its rows
+GRID_ROW = re.compile(r"\s*([|│║]).*\1\s*")
 CODE_START = re.compile(
     r"(?:def|class|import|from|function|const|let|var|public|private|static|return|package|using|fn|func|struct)\b"
     r"|#include|<\?|</?\w+[^<>]{0,200}>|[{}\[\]]|\"[^\"]{1,80}\"\s*:|//|/\*|\$ "
@@ -145,7 +149,7 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
 
     Form feeds end pages; a text without them gets a page for every heading of level 1, "CHAPTER I" for one.
     """
-    text = decode(data).rstrip("\x1a")
+    text = _unbroken(decode(data).rstrip("\x1a"))
     builder = Builder()
     if is_structured(text):
         # Blocks end at blank lines, so that a long file is not one block.
@@ -195,7 +199,14 @@ def items_of(text: str, underlines: list[str], *, begins: bool = False) -> list[
     text = ORG_BELOW.sub("\n\n", text)
     paragraphs = [paragraph for paragraph in BLANK_LINES.split(text) if paragraph.strip()]
     for number, paragraph in enumerate(paragraphs):
-        headings, lines = _headings(paragraph.strip("\n").split("\n"), underlines)
+        lines = paragraph.strip("\n").split("\n")
+        rules = [place for place, line in enumerate(lines) if RULE.fullmatch(line)]
+        if len(rules) > 2 and all(map(_is_of_grid, lines[rules[0] : rules[-1]])):
+            items.extend(items_of("\n".join(lines[: rules[0]]), underlines, begins=begins and number == 0))
+            items.append(Item("table", table=Table(_grid_rows(lines[rules[0] : rules[-1] + 1]), 1)))
+            items.extend(items_of("\n".join(lines[rules[-1] + 1 :]), underlines))
+            continue
+        headings, lines = _headings(lines, underlines)
         if begins and number == 0 and not headings and len(paragraphs) > 1 and _is_titled(lines):
             headings, lines = [Item("heading", lines[0], level=1)], lines[1:]
         items.extend(headings)
@@ -203,6 +214,30 @@ def items_of(text: str, underlines: list[str], *, begins: bool = False) -> list[
             kind, joined = _shape(lines)
             items.append(Item(kind, joined))
     return items
+
+
+def _is_of_grid(line: str) -> bool:
+    return bool(RULE.fullmatch(line) or GRID_ROW.fullmatch(line))
+
+
+def _grid_rows(lines: list[str]) -> list[list[str]]:
+    """The cells of a drawn table. Where a rule stands below every row, a row may be wrapped over several lines."""
+    groups: list[list[list[str]]] = []
+    for line in lines:
+        if RULE.fullmatch(line):
+            groups.append([])
+        else:
+            row = line.strip()
+            groups[-1].append([cell.strip() for cell in row[1:-1].split(row[0])])
+    if sum(map(bool, groups)) < 3:  # a rule below the names of the columns only
+        return [row for group in groups for row in group]
+    columns = [list(zip_longest(*group, fillvalue="")) for group in groups if group]
+    return [[_unbroken("\n".join(filter(None, cells))).replace("\n", " ") for cells in row] for row in columns]
+
+
+def _unbroken(text: str) -> str:
+    """Words whole that a manual page has parted at the ends of its lines."""
+    return BROKEN_WORD.sub("", text)
 
 
 def _headings(lines: list[str], underlines: list[str]) -> tuple[list[Item], list[str]]:
@@ -224,6 +259,7 @@ def _headings(lines: list[str], underlines: list[str]) -> tuple[list[Item], list
         else:
             break
     level = heading_level(lines[0].strip()) if len(lines) == 1 or _heads_lines(lines) else 0
+    level = level or (_depth_of_heading(lines) if lines else 0)
     return ([*found, Item("heading", lines[0], level=level)], lines[1:]) if level else (found, lines)
 
 
@@ -236,6 +272,19 @@ def _heads_lines(lines: list[str]) -> bool:
         return False
     below = lines[1].strip()
     return len(lines[1]) == len(lines[1].lstrip()) and not below[0].islower() and lines[-1].rstrip()[-1:] in ".!?"
+
+
+def _depth_of_heading(lines: list[str]) -> int:
+    """The level of a short line above prose that is all set further in, as in manual pages; 0 where it is none."""
+    first, below = lines[0].strip(), lines[1:]
+    indents = [len(line) - len(line.lstrip()) for line in lines]
+    if not below or min(indents[1:]) <= indents[0] or not 2 < len(first) <= MAX_HEADING:
+        return 0
+    is_line = bool(FIELD.match(first) or BULLET.match(lines[0]) or COLUMNS.search(first) or _is_code(first))
+    if is_line or first[-1] in ".,;:!?…" or not first[0].isupper() or len(first.split()) > 10:
+        return 0
+    is_prose = below[-1].rstrip()[-1:] in ".!?:" and max(len(line.strip()) for line in below) > max(40, len(first))
+    return (2 if first.isupper() else 3) if is_prose or (first.isupper() and len(first) >= 4) else 0
 
 
 def _is_titled(lines: list[str]) -> bool:
