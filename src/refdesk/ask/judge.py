@@ -480,12 +480,13 @@ def say(answer: Answer, content: str) -> Answer:
 def doubted(relevance: Relevance, retrieved: Retrieved, settings: Settings) -> Doubt:
     """Is the answer missing, or only near? A model may still find what words do not show, so it is asked when in doubt.
 
-    Below a fifth of `answer.floor` nothing is written; up to the floor, the nearest sentences are quoted as just that,
-    unless a model has written.
+    Below a fifth of `answer.floor` nothing is written, unless rows are nearest: of these the reader knows less. Up to
+    the floor, the nearest sentences are quoted as just that, unless a model has written.
     """
     if retrieved.key_sentences:  # of the document that is named
         return ""
-    if not retrieved.hits or relevance.probability < settings.answer_floor / 5:
+    least = 0.0 if relevance.features.get("row") else settings.answer_floor / 5
+    if not retrieved.hits or relevance.probability < least:
         return "missing"
     # What is said of other things is no answer, however near: the code of one star for that of another.
     return "near" if relevance.probability < settings.answer_floor or relevance.missing_names else ""
