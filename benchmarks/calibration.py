@@ -42,10 +42,9 @@ from benchmarks.answering import Answered, Articles, answer, contains, progress,
 from benchmarks.common import ROOT, Figure
 from benchmarks.retrieval import library
 from refdesk import Refdesk
-from refdesk.ask.judge import learned, probability, right_features
+from refdesk.ask.judge import probability, right_features
 from refdesk.ask.sentences import LABEL, ScoredSentence, sentence_text, tabulate
 from refdesk.ask.told import can_stand
-from refdesk.ask.wording import log_odds
 from refdesk.ports import NoReader, Reader
 from refdesk.settings import Settings
 from refdesk.types import Scope
@@ -320,7 +319,7 @@ def _fit_row(most: int) -> None:
             for given in (own, answer(desk, row["text"], frozenset([row["document"]]))):
                 found = given.relevance.features if given is not None else {}
                 if found.get("row") and "answered" in found:
-                    rows.append((log_odds(learned("found", found)), found["answered"], given is own))
+                    rows.append((found["words"], found["answered"], given is own))
     features, there = np.array([row[:2] for row in rows]), np.array([row[2] for row in rows], dtype=float)
     balance = np.where(there == 1, 0.5 / there.mean(), 0.5 / (1 - there.mean()))
     weights, constant = fit_logistic(features, there, READ_ROW, balance)

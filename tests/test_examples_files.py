@@ -164,8 +164,9 @@ def read_pages(name: str) -> Pages:
             assert body is not None
             return [[body.get_content()]]
         case _:
-            encoding = "latin-1" if name.startswith("protokoll") else "utf-8"
-            return [path.read_text(encoding=encoding).splitlines()]
+            text = path.read_text(encoding="latin-1" if name.startswith("protokoll") else "utf-8")
+            sections = re.split(r"\n(?=\d\. \w+\n)", text) if path.suffix == ".txt" else [text]
+            return [section.splitlines() for section in sections]
 
 
 def pdf_pages(data: bytes) -> Pages:

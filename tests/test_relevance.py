@@ -85,9 +85,9 @@ def test_what_a_reader_says_decides() -> None:
 
 
 def test_of_a_row_words_and_the_reader_decide() -> None:
-    level = {"best": 0.6, "gap": 0.1, "cosine": 0.5, "unnamed": 0.0, "answered": -3.0, "relevant": 1.0, "row": 1.0}
+    level = {"words": 0.5, "answered": -3.0, "relevant": 1.0, "row": 1.0}
     assert probability(level | {"answered": 3.0}) > 0.45 > probability(level)
-    assert probability(level | {"best": 0.9}) > probability(level)
+    assert probability(level | {"words": 2.0}) > probability(level)
 
 
 def test_what_was_looked_at_counts_beside_the_hits(desk: AnyDesk) -> None:

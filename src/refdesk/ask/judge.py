@@ -96,6 +96,7 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     chance = told = probability(found := features(query, hits, table, retrieved.idf))
     if readings := retrieved.readings.values():
         found |= {name: max(getattr(one, name) for one in readings) for name in ("answered", "relevant")}
+        found["words"] = log_odds(learned("found", found))
         told = probability(found)
         # Of yes and no it has learned little; where the passage was taken away, words tell better (AUC .91, not .77).
         by_words = asks_yes_or_no(query.fullest) or (found["row"] and wanted(query) == "several")  # nor of many cells
@@ -112,12 +113,11 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
     return Relevance(chance, found, missing, tuple(names), told, rare_names(asked.difference(terms(opening)), hits))
 
 
-def probability(found: dict[str, float]) -> float:
+def probability(found: Mapping[str, float]) -> float:
     """Whether what is asked stands in what was found; a row of a table is judged by its words and by the reader."""
-    even = learned("found", found)
     if "answered" in found:
-        name = "read_row" if found["row"] else "read_found"
-        return learned(name, found | {"words": log_odds(even)})
+        return learned("read_row" if found["row"] else "read_found", found)
+    even = learned("found", found)
     return ODDS * even / (ODDS * even + 1.0 - even)
 
 
@@ -480,13 +480,14 @@ def say(answer: Answer, content: str) -> Answer:
 def doubted(relevance: Relevance, retrieved: Retrieved, settings: Settings) -> Doubt:
     """Is the answer missing, or only near? A model may still find what words do not show, so it is asked when in doubt.
 
-    Below a fifth of `answer.floor` nothing is written, unless rows are nearest: of these the reader knows less. Up to
-    the floor, the nearest sentences are quoted as just that, unless a model has written.
+    Below a fifth of `answer.floor` (of rows by their words) nothing is written; up to the floor, the nearest sentences
+    are quoted as just that, unless a model has written.
     """
     if retrieved.key_sentences:  # of the document that is named
         return ""
-    least = 0.0 if relevance.features.get("row") else settings.answer_floor / 5
-    if not retrieved.hits or relevance.probability < least:
+    by_words = relevance.features.get("row") and "words" in relevance.features
+    likely = logistic(relevance.features["words"]) if by_words else relevance.probability
+    if not retrieved.hits or likely < settings.answer_floor / 5:
         return "missing"
     # What is said of other things is no answer, however near: the code of one star for that of another.
     return "near" if relevance.probability < settings.answer_floor or relevance.missing_names else ""

@@ -392,10 +392,11 @@ class _Maker:
         single += [
             selection for selection in self.picked if selection.kind in ("first", "last") and not selection.mask
         ][:2]
-        number_of, texts = self.view.number, self.view.texts
+        number_of, texts, paths = self.view.number, self.view.texts, self.view.grid.rows
         for first, second in itertools.combinations(single, 2):
             (a,), (b,) = first.rows, second.rows
-            if a == b or (first.by == second.by and texts[a][first.by] == texts[b][second.by]):
+            is_one = texts[a][first.by] == texts[b][second.by] and paths[a][:-1] == paths[b][:-1]  # of one section
+            if a == b or (first.by == second.by and is_one):
                 continue
             mask = first.mask | second.mask
             for column in self.columns:

@@ -97,7 +97,10 @@ def doubt_of(
 ) -> Doubt:
     """Whether the answer is there; of documents in another language the nearest is always shown, and that is said."""
     doubt = doubted(relevance, retrieved, settings)
-    foreign = other_language(question.text, {hit.document.language for hit in retrieved.hits})
+    written = (
+        {hit.document.language for hit in (*retrieved.hits, *retrieved.considered)} if doubt == "missing" else set()
+    )
+    foreign = other_language(question.text, written or {hit.document.language for hit in retrieved.hits})
     if foreign:
         keeper.notes.append(foreign)
     return "near" if doubt and foreign else doubt
