@@ -97,10 +97,11 @@ def doubt_of(
 ) -> Doubt:
     """Whether the answer is there; of documents in another language the nearest is always shown, and that is said."""
     doubt = doubted(relevance, retrieved, settings)
-    written = (
-        {hit.document.language for hit in (*retrieved.hits, *retrieved.considered)} if doubt == "missing" else set()
-    )
-    foreign = other_language(question.text, written or {hit.document.language for hit in retrieved.hits})
+    written = {hit.document.language for hit in retrieved.hits}
+    beside = {hit.document.language for hit in retrieved.considered}
+    foreign = other_language(question.text, written)
+    if doubt == "missing" and not other_language(question.text, written | beside):
+        foreign = ""  # what comes nearest by chance is no sign of the language of the others
     if foreign:
         keeper.notes.append(foreign)
     return "near" if doubt and foreign else doubt
