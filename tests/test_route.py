@@ -86,6 +86,8 @@ def test_another_embedder_does_not_make_a_question_wait() -> None:
         "How old is the lighthouse?",
         "What is the name of the captain?",
         "Hi-fi specifications",
+        "Can I keep a dog?",
+        "May I bring my bicycle?",
     ],
 )
 def test_questions_to_documents_are_searched_for(text: str) -> None:

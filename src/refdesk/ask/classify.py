@@ -19,7 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.answer import CHANCE_DIGITS, Complexity, Hints, Intent, Query, Route
-from refdesk.ask.wording import ARTICLES, ASKING, DOING, POLITE, QUESTION_WORDS, intent_of, is_time, meaning, wants
+from refdesk.ask.wording import (
+    ARTICLES,
+    ASKING,
+    DOING,
+    POLITE,
+    QUESTION_WORDS,
+    asks_yes_or_no,
+    intent_of,
+    is_time,
+    meaning,
+    wants,
+)
 from refdesk.document_names import asks_catalogue
 from refdesk.ports import Embedder
 from refdesk.text import ASSETS, QUERY_STOP_WORDS, STOP_WORDS, words
@@ -227,9 +238,12 @@ def _away_from_documents(text: str, closest: Mapping[str, float], unknown: int) 
     if len(text.split()) > LONGEST_PHRASE:
         return None
     needed = max(closest[intent] for intent in INTENTS) + MARGIN
-    if closest["conversational"] >= max(needed, NEAR if unknown else CLEAR_CHAT):
+    said = words(text)
+    is_order = ASKING.isdisjoint(said[:1])  # a question may be one to the documents, "weather" or not
+    # "Do you have a dog?", but not "Can I keep a dog?"
+    is_talk = (is_order and not asks_yes_or_no(text)) or any(word.startswith("you") for word in said)
+    if is_talk and closest["conversational"] >= max(needed, NEAR if unknown else CLEAR_CHAT):
         return "conversational"
-    is_order = ASKING.isdisjoint(words(text)[:1])  # a question may be one to the documents, "weather" or not
     return "out_of_scope" if unknown and is_order and closest["out_of_scope"] >= max(needed, NEAR) else None
 
 
