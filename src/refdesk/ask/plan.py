@@ -202,6 +202,8 @@ def wished_plan(
     verify = question.response_mode != "quick" and question.level != "basic"
     reconcile = question.response_mode == "thorough" or question.level == "maximum"
     is_maximum = question.level == "maximum"
+    # At `basic` nothing is put in another order: with half of them 300 questions of two sets are answered as with all.
+    least = settings.candidates // 2 if question.level == "basic" else settings.candidates
     # A question why is reasoned about wherever disputes are settled; the deeper levels reason about every question.
     wants_reasons = query.hints.use_reasoning and question.response_mode == "thorough"
     reasons = settings.reasoning or wants_reasons or question.level in ("enhanced", "maximum")
@@ -210,7 +212,7 @@ def wished_plan(
     return Plan(
         strategy=strategy,
         k=k,
-        candidates=max(k, settings.candidates, (DEEPEST if question.level == "maximum" else DEEP) if is_deep else 0),
+        candidates=max(k, least, (DEEPEST if question.level == "maximum" else DEEP) if is_deep else 0),
         rerank=settings.rerank and strategy != "dense",
         read=question.level != "basic",
         check_relevance=settings.verification_enabled and question.level != "basic",
