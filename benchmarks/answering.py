@@ -15,6 +15,7 @@ from benchmarks.common import DATA, read_jsonl
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Context, Query, Question, Retrieved
 from refdesk.ask.assemble import assemble, with_neighbours
+from refdesk.ask.draft import NEAREST_SENTENCES
 from refdesk.ask.extract import Quote, extract, ranked_sentences, short_answer
 from refdesk.ask.judge import Relevance, doubted, judge, quoted_confidence
 from refdesk.ask.plan import make_plan
@@ -100,7 +101,9 @@ def answer(
     context = assemble(query, plan, found, library, budget, settings)
     found = with_neighbours(found, context, library)
     quotes = tuple(extract(query, context, found, settings)) if found.hits else ()
-    doubt = doubt_of_quotes(doubted(relevance, found, settings), relevance, found, settings, quotes)
+    first = doubted(relevance, found, settings)
+    nearest = extract(query, context, found, settings, NEAREST_SENTENCES) if first == "near" and found.hits else quotes
+    doubt = doubt_of_quotes(first, relevance, found, settings, nearest)
     doubt = doubt or ("" if quotes else "missing")
     sure = quoted_confidence(relevance, quotes)
     short = "" if doubt else short_answer(query, quotes)

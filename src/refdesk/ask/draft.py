@@ -473,10 +473,12 @@ async def quoted(draft: Draft, task: WritingTask) -> AsyncGenerator[Event, None]
     if void := draft.start_over(EXTRACTIVE, QUOTING):
         yield void
     asked = (query, draft.context, task.retrieved, task.settings)
-    quotes = await in_thread(extract, *asked)
-    is_near = (task.doubt_of_quotes(quotes) if task.doubt_of_quotes else task.doubt) == "near"
-    if is_near:
-        quotes = await in_thread(extract, *asked, NEAREST_SENTENCES)
+    was_near = is_near = task.doubt == "near"
+    quotes = await in_thread(extract, *asked, NEAREST_SENTENCES if is_near else None)
+    if task.doubt_of_quotes is not None:
+        is_near = task.doubt_of_quotes(quotes) == "near"
+    if is_near != was_near:
+        quotes = await in_thread(extract, *asked, NEAREST_SENTENCES if is_near else None)
     if is_near and quotes and (shown := draft.say(nearest(query.question))):
         yield shown
     for quote in quotes:
