@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import sqlite3
 import time
@@ -16,12 +17,20 @@ PATIENCE_S = 200.0  # nobody waits so long for what works, however busy the mach
 
 
 def cpu(call: Callable[[], Any], times: int = 1) -> float:
-    """Seconds of the processor in the best of several runs of this thread; only to be compared with one another."""
+    """Seconds of the processor in the best of several runs of this thread; only to be compared with one another.
+
+    Without collecting garbage: what all tests before have left would be looked through again and again.
+    """
     found = []
-    for _ in range(times):
-        began = time.thread_time()
-        call()
-        found.append(time.thread_time() - began)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(times):
+            began = time.thread_time()
+            call()
+            found.append(time.thread_time() - began)
+    finally:
+        gc.enable()
     return min(found)
 
 
