@@ -327,9 +327,20 @@ def test_a_bound_of_chunks_in_one_request(folder: Path, server: WireServer) -> N
 def test_a_tiny_model_is_asked_shortly_of_one_chunk(tmp_path: Path, server: WireServer, monkeypatch: Any) -> None:
     for name, value in server.openai_env("smol-1b").items():
         monkeypatch.setenv(name, value)
-    server.answer_by(lambda request: json.dumps(SAID[next(name for name in TEXTS if TEXTS[name] in request.question)]))
+
+    def shortly(request: Recorded) -> str:
+        name = next(name for name in TEXTS if TEXTS[name] in request.question)
+        if name == "ropes":
+            return '{"names": ["hemp"], "relations": [["hemp", "is'  # cut where its room ends
+        names = [row["name"] for row in SAID[name]["entities"]]
+        rows = [[row["subject"], row["predicate"], row["object"]] for row in SAID[name]["relations"]]
+        return json.dumps({"names": names, "relations": [*rows, ["seal oil"], "no list"]})
+
+    server.answer_by(shortly)
     with filled(tmp_path) as desk:
-        assert desk.extract_graph().chunks_done == 3 and len(server.requests) == 3
+        done = desk.extract_graph()
+        assert done.chunks_done == 3 and done.reason.startswith("no reply that can be used came for 1 chunk; ")
+        assert len(server.requests) == 3, "what came for one chunk alone would come again"
         assert server.requests[0].system.startswith("List the names")
         assert {edge["name"] for edge in desk.graph("seal oil")["edges"]} == {
             "copper bottom paint",

@@ -6,7 +6,8 @@ A name or an alias is kept as the chunk writes it, and an alias only where it is
 says so: "Acme Corp (the Lessor)", "Bank of England, or BoE". A relation is kept where one sentence holds both names and
 the words of the predicate, or where a sentence that holds one name alone goes on about the other, which the sentence
 before it holds. That sentence is its proof: it is looked for in the chunk, and the model is not asked for it. What a
-sentence denies is not kept. A reply that is malformed is asked for once more, of one chunk at a time, then left out.
+sentence denies is not kept. A reply that is malformed is asked for once more, of one chunk at a time, then left out. A tiny model is asked for less:
+names without kind and aliases, and relations as lists of three.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from refdesk.types import Chunk, Document
 AT_ONCE = 4  # chunks in one request; a tiny model is given one
 WRITTEN_TOKENS = 220  # of a chunk's names and relations, on average
 LEAST_ROOM = 1_200  # tokens of a reply: a list of names is long where a chunk is one
+ROOM_FOR_ONE = 400  # a tiny model's: eight names and eight relations take 200, and each takes it a tenth of a second
 MOST_NAMES = MOST_RELATIONS = 40  # of a chunk
 LONGEST_NAME, LONGEST_PREDICATE = 120, 80  # characters
 MOST_WORDS = 10  # of a name: what is longer is a sentence
@@ -100,7 +102,8 @@ class Extractor(JobModel):
         found: dict[int, Mapping[str, Any]] = {}
         for said in await asyncio.gather(*(self._asked(document, batch) for batch in some)):
             found |= said
-        again = [chunk for chunk in chunks if chunk.sequence not in found]
+        # A chunk that was asked for by itself gets the same reply again.
+        again = [chunk for chunk in chunks if chunk.sequence not in found] if self._at_once > 1 else []
         for said in await asyncio.gather(*(self._asked(document, [chunk]) for chunk in again)):
             found |= said
         self._left_out += len(chunks) - len(found)
@@ -109,9 +112,10 @@ class Extractor(JobModel):
     async def _asked(self, document: Document, chunks: Sequence[Chunk]) -> dict[int, Mapping[str, Any]]:
         head = f"Document: {' '.join(document.name.split())}"
         text = "\n\n".join(map(chunk_block, chunks))
-        schema = EXTRACT_ONE_SCHEMA if self._at_once == 1 else EXTRACT_SCHEMA
+        if self._at_once == 1:
+            return usable(await self._reply(self._system, head, text, EXTRACT_ONE_SCHEMA, ROOM_FOR_ONE), chunks)
         most = max(LEAST_ROOM, 3 * WRITTEN_TOKENS * len(chunks))
-        return usable(await self._reply(self._system, head, text, schema, most), chunks)
+        return usable(await self._reply(self._system, head, text, EXTRACT_SCHEMA, most), chunks)
 
     def _proved(self, chunk: Chunk, said: Mapping[str, Any]) -> Extraction:
         extraction, unproved = proved(chunk, said)
@@ -122,6 +126,8 @@ class Extractor(JobModel):
 def usable(reply: str, chunks: Sequence[Chunk]) -> dict[int, Mapping[str, Any]]:
     """By sequence number what a model wrote of these chunks; malformed and unknown entries are left out."""
     said = json_object(reply)
+    if "names" in said:
+        said = _with_keys(said)
     listed = [said] if "entities" in said else said.get("chunks")
     rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
     if len(chunks) == len(rows) == 1:  # whatever number it gives
@@ -132,6 +138,16 @@ def usable(reply: str, chunks: Sequence[Chunk]) -> dict[int, Mapping[str, Any]]:
         for row in rows
         if type(row.get("chunk")) is int and row["chunk"] in known
         if isinstance(row.get("entities"), list) and isinstance(row.get("relations"), list)
+    }
+
+
+def _with_keys(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The lists that a tiny model writes, as other models write them."""
+    names, relations = said.get("names"), said.get("relations")
+    rows = [row for row in relations if isinstance(row, list) and len(row) == 3] if isinstance(relations, list) else []
+    return {
+        "entities": [{"name": name} for name in names] if isinstance(names, list) else [],
+        "relations": [dict(zip(("subject", "predicate", "object"), row, strict=True)) for row in rows],
     }
 
 
