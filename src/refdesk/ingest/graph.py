@@ -6,8 +6,8 @@ A name or an alias is kept as the chunk writes it, and an alias only where it is
 says so: "Acme Corp (the Lessor)", "Bank of England, or BoE". A relation is kept where one sentence holds both names and
 the words of the predicate, or where a sentence that holds one name alone goes on about the other, which the sentence
 before it holds. That sentence is its proof: it is looked for in the chunk, and the model is not asked for it. What a
-sentence denies is not kept. A reply that is malformed is asked for once more, of one chunk at a time, then left out. A tiny model is asked for less:
-names without kind and aliases, and relations as lists of three.
+sentence denies is not kept. A reply that is malformed is asked for once more, of one chunk at a time, then left out. A
+tiny model is asked for less: names without kind and aliases, and relations as lists of three.
 """
 
 from __future__ import annotations
