@@ -49,6 +49,17 @@ def test_the_python_of_the_readme_runs(own_folder: Path, tmp_path: Path, capsys:
     assert "budget-2026.xlsx" in capsys.readouterr().out
 
 
+def test_the_readme_shows_what_the_program_answers(own_folder: Path) -> None:
+    shown = re.findall(
+        r'```\n\$ refdesk ask "(.*?)"\n(.*?)```', (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    ((question, lines),) = shown
+    done = run_refdesk("--library", own_folder, "ask", question, COLUMNS="200")
+    score = re.compile(r"\d\.\d\d")  # may differ in the last place from one processor to the next
+    expected = [score.sub("0", line.rstrip()) for line in lines.splitlines()]
+    assert expected == [score.sub("0", line.rstrip()) for line in done.stdout.splitlines()][: len(expected)]
+
+
 def test_the_commands_of_the_readme_exist() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for command in set(re.findall(r"(?:^|bin/)refdesk (?:--library \S+ )?([a-z]+)", text, re.MULTILINE)):
