@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.forms import is_form
 from refdesk.periods import CENTURY, MONTH_NUMBERS, MONTHS, label_period, spoken_periods
 from refdesk.records import Path, StoredTable
 from refdesk.types import Chunk
@@ -271,7 +272,9 @@ def read_grid(rows: Rows, caption: str = "", head: int | None = None) -> Grid:
 
 
 def head_rows(rows: Rows) -> int:
-    """Rows above the first that holds a value; one where no row or the first holds any."""
+    """Rows above the first that holds a value; one where no row or the first holds any. A form has none."""
+    if is_form(rows):
+        return 0
     for number, row in enumerate(rows[: MOST_HEAD_ROWS + 1]):
         if any(is_value(cell) or (row[0] and cell in DASHES) for cell in row[1:]):
             return max(number, 0) if number else (1 if len(rows) > 1 and not row[0] else 0)

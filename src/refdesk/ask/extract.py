@@ -32,6 +32,7 @@ from refdesk.ask.wording import (
     SEVERAL,
     asks_yes_or_no,
     chances,
+    is_pair,
     meaning,
     names_several,
     read,
@@ -183,7 +184,7 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
     if quotes and (full := spelled_out(query.fullest, quotes[0].text)):
         return full
     # Of a row the reader knows which it is, not which of its columns is meant: it learned from few tables.
-    read = [quote for quote in quotes if quote.evidence.span is not None and quote.evidence.chunk.kind != "table"]
+    read = [quote for quote in quotes if quote.evidence.span is not None and not _leaves_column_open(quote.evidence)]
     is_chosen = bool(quotes) and quotes[0].chance is not None  # a list or a summary: all of it is the answer
     asks_for_many = is_chosen or query.intent == "summary" or len(query.parts) > 1 or _may_ask_how(query)
     if not read or asks_for_many:
@@ -192,13 +193,21 @@ def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
     span = best.evidence.span
     assert span is not None
     text = " ".join(_with_number(query, best.evidence.chunk.text, span).split())
+    if best.evidence.chunk.kind == "table":  # of a form, whose values are answers
+        value = best.text.partition(CELLS)[2]
+        text = value if text in value else ""
     learned: Mapping[str, float] = CALIBRATION["short"]
     odds = CALIBRATION["short_intercept"] + learned["share"] * best.evidence.share + learned["span"] * span.score
-    is_likely = 1.0 / (1.0 + math.exp(-odds)) >= LIKELY_SHORT and text in best.text
+    is_likely = 1.0 / (1.0 + math.exp(-odds)) >= LIKELY_SHORT and bool(text) and text in best.text
     # What something is takes more than a name ("the buoy" is not what storm mode is), unless it is a number.
     asks_what_it_is = chances(query.fullest)["definition"] >= DEFINES
     says_enough = not asks_what_it_is or len(text.split()) >= DEFINING or any(map(str.isdigit, text))
     return text if is_likely and says_enough else ""
+
+
+def _leaves_column_open(evidence: ScoredSentence) -> bool:
+    """Is it a row of a table in which another cell may be meant?"""
+    return evidence.chunk.kind == "table" and not is_pair(evidence.chunk, evidence.sentence)
 
 
 def rare_names(names: frozenset[str], hits: Sequence[Hit]) -> frozenset[str]:

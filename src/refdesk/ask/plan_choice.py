@@ -38,6 +38,7 @@ from refdesk.ask.table_question import (
 )
 from refdesk.ask.table_view import MOST_TOLD, AskedWords, CellPlan, Places, View, head_words
 from refdesk.ask.wording import KEPT, LIKELY
+from refdesk.forms import is_form
 from refdesk.periods import TablePeriod, alike, period_from, period_of, read_period, spoken_periods
 from refdesk.ports import NoReader, Reader
 from refdesk.records import MOST_CELLS, StoredCell, StoredTable
@@ -375,6 +376,8 @@ class _Asked:
         vocabulary = table.views[0].vocabulary
         question = AskedWords(form.text, around=frozenset(stem for stem in around if stem not in vocabulary))
         plans = [plan for plan in table.plans(question) if not self._is_said(plan)]
+        if _is_form(candidate.table):  # each value is of another kind: it is named, not counted, compared or computed
+            plans = [plan for plan in plans if (plan.operation, plan.selections[0].kind) == ("value", "equal")]
         if form.is_assumed and form.columns:  # these are read, and nothing is computed over them
             plans = [plan for plan in plans if _columns(table, plan) <= form.columns and plan.operation == "value"]
         if not plans:
@@ -519,13 +522,21 @@ def _vocabulary(table: StoredTable) -> frozenset[str]:
 
 
 def context_words(candidate: FoundTable, text: str) -> frozenset[str]:
-    """What is said around the table: the document's name and title, the headings and the text above it."""
-    return document_words(candidate.document, text) | _context_words(candidate.table.caption)
+    """What is said around the table: the document's name and title, the headings and the text above it; around a value
+    of a form, which is of one thing, also all else that it says: "the registration of the Volvo".
+    """
+    around = document_words(candidate.document, text) | _context_words(candidate.table.caption)
+    return around | _vocabulary(candidate.table) if _is_form(candidate.table) else around
 
 
 def report_period(document: Document) -> TablePeriod:
     """The time that its name, else its title, says it is of."""
     return read_period(document.name.replace("_", " ")) or read_period(document.title)
+
+
+@lru_cache(maxsize=KEPT)
+def _is_form(table: StoredTable) -> bool:
+    return not table.head_rows and table.cell_count <= MOST_CELLS and is_form(table.rows())
 
 
 @lru_cache(maxsize=KEPT)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from refdesk.answer import Intent, Query
+from refdesk.forms import is_form
 from refdesk.summaries import PRONOUN
 from refdesk.text import (
     ASSETS,
@@ -125,13 +126,19 @@ def table_header(chunk: Chunk) -> slice:
     rows = [chunk.text[start:end] for start, end, *_ in chunk.sentences]
     for place, row in enumerate(rows):
         if CELLS in row:
-            if _is_form(cells(row)):
+            if _is_form(cells(row)) or is_form([cells(other) for other in rows[place:] if CELLS in other]):
                 return slice(0, place)
             stop = place + 1
             while stop < len(rows) and _repeats(cells(row), cells(rows[stop])):
                 stop += 1
             return slice(0, stop)
     return slice(0, 0)
+
+
+def is_pair(chunk: Chunk, sentence: int) -> bool:
+    """Is it a row of a form: a label with its value beside it? Then no column is left open."""
+    rows = [chunk.text[start:end] for start, end, *_ in chunk.sentences]
+    return CELLS in rows[sentence] and is_form([cells(row) for row in rows if CELLS in row])
 
 
 def _is_form(row: Sequence[str]) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.forms import form_parts
 from refdesk.types import Attachment, Block, Kind, OcrEngine, Page, Parsed, Range
 
 SEPARATOR = "\n\n"  # between blocks
@@ -127,7 +128,20 @@ class Builder:
         self.block("heading", one_line(text), level=max(1, level))
 
     def table(self, rows: Sequence[Sequence[str]], *, header_rows: int = 1) -> None:
+        """A form that no row is said to head becomes a table of its pairs; what stands below it is another table."""
         rows = [row for row in rows if any(cell.strip() for cell in row)]
+        parts = (
+            []
+            if header_rows
+            else form_parts([["" if isinstance(cell, Below) else cell for cell in row] for row in rows])
+        )
+        if not parts:
+            self._table(rows, header_rows)
+        for places, is_form in parts:
+            part = [[rows[row][column] for row, column in line] for line in places]
+            self._table(part, 0 if is_form else guess_header_rows(part))
+
+    def _table(self, rows: Sequence[Sequence[str]], header_rows: int) -> None:
         if not rows:
             return
         cells = array("i")
@@ -300,8 +314,10 @@ def guess_header_rows(rows: Sequence[Sequence[str]]) -> int:
     1
     >>> guess_header_rows([["2021", "14"], ["2022", "15"]])
     0
+    >>> guess_header_rows([["Supplier", "Nordlager"], ["Order date", "3 March 2025"], ["Contact", "Eva Holm"]])
+    0
     """
-    if len(rows) < 2 or len(rows[0]) < 2:
+    if len(rows) < 2 or len(rows[0]) < 2 or form_parts(rows):
         return 0
     named = [cell.strip() for cell in rows[0] if cell.strip()]
     if not named or max(map(len, named)) > 200:

@@ -15,10 +15,20 @@ from itertools import pairwise
 
 import numpy as np
 
+from refdesk.forms import form_parts
 from refdesk.parsers.build import CELL, SEPARATOR, one_line
 from refdesk.parsers.pdf_layout import SENTENCE_END, TextLine, drop_furniture, reading_order
 from refdesk.parsers.pdf_page import CJK, Floats, PageDraft, WordRun, Words, text_of
-from refdesk.parsers.pdf_tables import CellRuns, Item, PageTable, find_tables, first_is_data, ruled_tables, same_columns
+from refdesk.parsers.pdf_tables import (
+    CellRuns,
+    Item,
+    PageTable,
+    find_tables,
+    first_is_data,
+    header,
+    ruled_tables,
+    same_columns,
+)
 from refdesk.types import Block, Geometry, Kind, Page, Parsed
 
 Region = list[Item]  # the lines and tables of one column
@@ -275,8 +285,7 @@ def _region_drafts(region: Region, body: float) -> list[BlockDraft]:
         else:
             groups.append([item])
     drafts: list[BlockDraft] = []
-    for group in groups:
-        draft = _draft(group, body)
+    for draft in (draft for group in groups for draft in _drafts(group, body)):
         draft.right = column.right
         if drafts and draft.kind == drafts[-1].kind and draft.kind in ("list", "code", "toc"):
             drafts[-1].groups += draft.groups
@@ -330,10 +339,22 @@ def is_item(text: str) -> bool:
     return bool(_BULLET.match(text) or _NUMBERED.match(text))
 
 
-def _draft(group: list[TextLine] | PageTable, body: float) -> BlockDraft:
-    if isinstance(group, PageTable):
+def _drafts(group: list[TextLine] | PageTable, body: float) -> list[BlockDraft]:
+    if not isinstance(group, PageTable):
+        return [_draft(group, body)]
+    parts = form_parts([[text_of(cell, group.words) for cell in row] for row in group.rows])
+    if not parts:
         rows = [(row, group.words, group.page) for row in group.rows]
-        return BlockDraft("table", rows=rows, header_rows=group.header_rows, table=group)
+        return [BlockDraft("table", rows=rows, header_rows=group.header_rows, table=group)]
+    found = [
+        ([[group.rows[row][column] for row, column in line] for line in places], is_form) for places, is_form in parts
+    ]
+    heads = (0 if is_form else header(rows, group.words) for rows, is_form in found)
+    of_page = ([(row, group.words, group.page) for row in rows] for rows, _ in found)
+    return [BlockDraft("table", rows=rows, header_rows=head) for rows, head in zip(of_page, heads, strict=True)]
+
+
+def _draft(group: list[TextLine], body: float) -> BlockDraft:
     first = group[0]
     if first.contents:
         return BlockDraft("toc", [[line] for line in group])

@@ -518,7 +518,7 @@ def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]
     dominated = len(largest) > 8 and sum(run.letters for run in largest) > 0.4 * total
     if dominated or (max(len(cell) for row in rows for cell in row) > 12 and filled < 12):
         return runs
-    table = PageTable(rows, _header(rows, words), left, top, right, bottom, (*lefts, right), True, words)
+    table = PageTable(rows, header(rows, words), left, top, right, bottom, (*lefts, right), True, words)
     letters = sum(run.letters for run in inside)
     item = WordRun(0, 0, left, top, right, bottom, inside[0].size, letters, table=table)
     return [*outside, item]
@@ -573,7 +573,7 @@ def _parts(run: WordRun, boxes: Any, words: Words) -> list[tuple[int, WordRun]]:
     return parts
 
 
-def _header(rows: list[list[CellRuns]], words: Words) -> int:
+def header(rows: list[list[CellRuns]], words: Words) -> int:
     """The first row, unless it holds amounts itself; below one merged cell over the columns, the second row too."""
     filled = [text for cell in rows[0] if (text := text_of(cell, words))]
     amounts = [text for text in filled if is_number(text) and len(text) != 4]
