@@ -46,7 +46,7 @@ def test_each_value_of_a_form_stands_beside_its_own_label() -> None:
 @pytest.mark.parametrize(
     "rows",
     [
-        (("Name", "Age", "City", "Pay"), ("Ann", "34", "Oslo", "$3"), ("Bo", "44", "Rome", "$5"), ("Cy", "2", "Ulm", "")),
+        (("Name", "Age", "At", "Pay"), ("Ann", "34", "Oslo", "$3"), ("Bo", "44", "Rome", "$5"), ("Cy", "2", "Ulm", "")),
         (("item", "price"), ("paper", "3"), ("ink", "12"), ("pens", "1,200")),
         (("Name", "Role"), ("Ann", "Head of sales"), ("Bo", "Clerk"), ("Cy", "Driver")),
         (("Task", "Due"), ("Paint the hull", "3 May 2025"), ("Oil", "4 May 2025"), ("Test", "9 June 2025")),

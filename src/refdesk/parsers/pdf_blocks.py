@@ -15,7 +15,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from refdesk.forms import form_parts
 from refdesk.parsers.build import CELL, SEPARATOR, one_line
 from refdesk.parsers.pdf_layout import SENTENCE_END, TextLine, drop_furniture, reading_order
 from refdesk.parsers.pdf_page import CJK, Floats, PageDraft, WordRun, Words, text_of
@@ -25,7 +24,7 @@ from refdesk.parsers.pdf_tables import (
     PageTable,
     find_tables,
     first_is_data,
-    header,
+    form_apart,
     ruled_tables,
     same_columns,
 )
@@ -279,13 +278,14 @@ def _region_drafts(region: Region, body: float) -> list[BlockDraft]:
     groups: list[list[TextLine] | PageTable] = []
     for item in region:
         if isinstance(item, PageTable):
-            groups.append(item)
+            groups += form_apart(item)
         elif groups and isinstance(groups[-1], list) and not _begins(groups[-1], item, column, body):
             groups[-1].append(item)
         else:
             groups.append([item])
     drafts: list[BlockDraft] = []
-    for draft in (draft for group in groups for draft in _drafts(group, body)):
+    for group in groups:
+        draft = _draft(group, body)
         draft.right = column.right
         if drafts and draft.kind == drafts[-1].kind and draft.kind in ("list", "code", "toc"):
             drafts[-1].groups += draft.groups
@@ -339,22 +339,10 @@ def is_item(text: str) -> bool:
     return bool(_BULLET.match(text) or _NUMBERED.match(text))
 
 
-def _drafts(group: list[TextLine] | PageTable, body: float) -> list[BlockDraft]:
-    if not isinstance(group, PageTable):
-        return [_draft(group, body)]
-    parts = form_parts([[text_of(cell, group.words) for cell in row] for row in group.rows])
-    if not parts:
+def _draft(group: list[TextLine] | PageTable, body: float) -> BlockDraft:
+    if isinstance(group, PageTable):
         rows = [(row, group.words, group.page) for row in group.rows]
-        return [BlockDraft("table", rows=rows, header_rows=group.header_rows, table=group)]
-    found = [
-        ([[group.rows[row][column] for row, column in line] for line in places], is_form) for places, is_form in parts
-    ]
-    heads = (0 if is_form else header(rows, group.words) for rows, is_form in found)
-    of_page = ([(row, group.words, group.page) for row in rows] for rows, _ in found)
-    return [BlockDraft("table", rows=rows, header_rows=head) for rows, head in zip(of_page, heads, strict=True)]
-
-
-def _draft(group: list[TextLine], body: float) -> BlockDraft:
+        return BlockDraft("table", rows=rows, header_rows=group.header_rows, table=group)
     first = group[0]
     if first.contents:
         return BlockDraft("toc", [[line] for line in group])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from refdesk.forms import form_parts
 from refdesk.parsers.build import DASHES, PERIOD, is_number, is_value
 from refdesk.parsers.pdf_layout import Region, Row, TextLine, group_rows
 from refdesk.parsers.pdf_page import CURRENCIES, Box4, Floats, WordRun, Words, text_of
@@ -518,7 +519,7 @@ def _fill(cells: list[Box4], runs: list[WordRun], words: Words) -> list[WordRun]
     dominated = len(largest) > 8 and sum(run.letters for run in largest) > 0.4 * total
     if dominated or (max(len(cell) for row in rows for cell in row) > 12 and filled < 12):
         return runs
-    table = PageTable(rows, header(rows, words), left, top, right, bottom, (*lefts, right), True, words)
+    table = PageTable(rows, _header(rows, words), left, top, right, bottom, (*lefts, right), True, words)
     letters = sum(run.letters for run in inside)
     item = WordRun(0, 0, left, top, right, bottom, inside[0].size, letters, table=table)
     return [*outside, item]
@@ -573,8 +574,18 @@ def _parts(run: WordRun, boxes: Any, words: Words) -> list[tuple[int, WordRun]]:
     return parts
 
 
-def header(rows: list[list[CellRuns]], words: Words) -> int:
+def _header(rows: list[list[CellRuns]], words: Words) -> int:
     """The first row, unless it holds amounts itself; below one merged cell over the columns, the second row too."""
     filled = [text for cell in rows[0] if (text := text_of(cell, words))]
     amounts = [text for text in filled if is_number(text) and len(text) != 4]
     return 0 if len(amounts) > len(filled) / 3 else 2 if len(filled) == 1 else 1
+
+
+def form_apart(table: PageTable) -> list[PageTable]:
+    """The pairs of a form, and what stands below it; any other table as it is."""
+    parts = form_parts([[text_of(cell, table.words) for cell in row] for row in table.rows])
+    found = [([[table.rows[row][at] for row, at in line] for line in places], is_form) for places, is_form in parts]
+    return [
+        replace(table, rows=rows, header_rows=0 if is_form else _header(rows, table.words), columns=())
+        for rows, is_form in found
+    ] or [table]
