@@ -21,7 +21,8 @@ from format_samples import header_of, headings, read, text_of, texts
 from refdesk.errors import DocumentError
 from refdesk.ingest.parse import parse
 from refdesk.parsers.build import ParseOptions
-from refdesk.parsers.sheets import find_delimiter, shown
+from refdesk.parsers.sheet_numbers import shown
+from refdesk.parsers.sheets import find_delimiter
 
 DATA = Path(os.environ.get("REFDESK_DATA", "../shared/data"))
 
