@@ -23,6 +23,8 @@ from refdesk.parsers.build import (
 
 Row = tuple[int, dict[int, str]]  # (number of the row, text by number of the column), both from 1
 
+ERRORS = frozenset(["#REF!", "#NAME?", "#NULL!"])  # say nothing to a reader
+MAX_COLUMNS = 16_384  # those of a spreadsheet; the header row is repeated on every page, so its width counts often
 MAX_CELLS = 20_000_000  # filled cells in one workbook
 DEFAULT_NAME = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Лист|Blad|Plan|シート)\s?\d*", re.I)
 

@@ -16,7 +16,7 @@ from lxml import etree
 from refdesk.errors import TooLarge
 from refdesk.parsers.build import Builder, ParseOptions, guess_header_rows, is_number, tidy_rows
 from refdesk.parsers.office import SAFE, Archive, Element, main_part, open_office, parse_xml, properties, relations
-from refdesk.parsers.sheet_layout import Merge, Sheet
+from refdesk.parsers.sheet_layout import ERRORS, MAX_COLUMNS, Merge, Sheet
 from refdesk.parsers.sheet_numbers import BUILT_IN, shown
 from refdesk.parsers.text import decode
 from refdesk.types import Parsed
@@ -25,11 +25,9 @@ ROWS_PER_PAGE = 1000  # of a CSV; a page is what a citation opens: small enough 
 DELIMITERS = ",;\t|"
 NO_DELIMITER = "\x1f"  # a control character that texts do not hold: every line is one cell
 SAMPLE = 1 << 16
-MAX_COLUMNS = 16_384  # those of a spreadsheet; the header row is repeated on every page, so its width counts often
 
 REFERENCE = re.compile(r"([A-Z]{1,3})(\d{1,7})", re.I)
 ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
-ERRORS = frozenset(["#REF!", "#NAME?", "#NULL!"])  # say nothing to a reader
 
 
 @dataclass(frozen=True, slots=True)
