@@ -88,6 +88,8 @@ def _sheets(archive: Archive, options: ParseOptions) -> Iterator[tuple[str, Shee
             elif depth == 1 and event == "end":
                 number = _add_row(sheet, number, element)
                 element.clear()
+                while element.getprevious() is not None:
+                    del element.getparent()[0]
 
 
 def _add_row(sheet: Sheet, number: int, row: Element) -> int:
@@ -111,6 +113,9 @@ def _add_row(sheet: Sheet, number: int, row: Element) -> int:
 
 def _sheet_cell(cell: Element) -> str:
     """What a cell shows; where it does not say, as scripts leave it, what it holds."""
-    paragraphs = [one_line(inline_of(paragraph).text) for paragraph in cell.iterchildren(f"{T}p")]
+    paragraphs = [
+        one_line(inline_of(paragraph).text if len(paragraph) else paragraph.text or "")  # most hold a text alone
+        for paragraph in cell.iterchildren(f"{T}p")
+    ]
     kind = cell.get(f"{OFFICE}value-type") or ""
     return "\n".join(filter(None, paragraphs)) or cell.get(OFFICE + VALUES.get(kind, "value")) or ""

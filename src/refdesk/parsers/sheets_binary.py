@@ -47,7 +47,9 @@ def parse_xls(data: bytes, options: ParseOptions) -> Parsed:
     with compound.open_compound(data) as container:
         stream = compound.stream(container, "Workbook", "Book")  # xlrd would follow sectors in circles for ever
     try:
-        book = xlrd.open_workbook(file_contents=stream, formatting_info=True, on_demand=True, logfile=_Silent())
+        book = xlrd.open_workbook(
+            file_contents=stream, formatting_info=True, on_demand=True, ragged_rows=True, logfile=_Silent()
+        )
     except xlrd.XLRDError as error:
         if "encrypted" in str(error):
             raise NeedsPassword(
