@@ -23,6 +23,7 @@ HELPERS = {
     "periods",
     "tables",
     "document_names",
+    "file_names",
     "entities",
     "negation",
     "settings",

@@ -11,6 +11,7 @@ import openpyxl
 import pytest
 
 import format_samples as samples
+import old_samples as old
 from refdesk.errors import BrokenFile, DocumentError, EmptyDocument, HostileFile, NeedsPassword, TooLarge
 from refdesk.parsers.build import ParseOptions
 from timing import steepness
@@ -52,6 +53,37 @@ def test_entities_in_text_stay_text(name: str) -> None:
 def test_entities_in_an_ebook_are_refused() -> None:
     with pytest.raises(HostileFile):
         samples.read(samples.with_part(samples.book(), "OPS/text/two.xhtml", BOMB.encode()))
+
+
+@pytest.mark.parametrize("part", ["content.xml", "styles.xml", "meta.xml", "META-INF/manifest.xml"])
+@pytest.mark.parametrize("make", [old.open_text, old.open_show, old.open_sheet])
+def test_entities_in_opendocument_are_refused(make: Callable[[], bytes], part: str) -> None:
+    with pytest.raises(HostileFile, match="declares XML entities"):
+        samples.read(samples.with_part(make(), part, BOMB.encode()))
+
+
+@pytest.mark.parametrize("part", ["content.xml", "styles.xml"])
+@pytest.mark.parametrize("make", [old.open_text, old.open_show, old.open_sheet])
+def test_content_of_opendocument_damaged_inside(make: Callable[[], bytes], part: str) -> None:
+    """The same inside the archive, where most flips leave it readable."""
+    dice = random.Random(11)
+    content = samples.part_of(make(), part)
+    for _ in range(20):
+        flipped = bytearray(content)
+        for _ in range(3):
+            flipped[dice.randrange(len(flipped))] = dice.choice(b'<>/"=&0123456789-')
+        assert outcome(samples.with_part(make(), part, bytes(flipped)), "x")
+
+
+def test_sectors_in_a_circle_end() -> None:
+    """Of an Excel workbook and of a message: every sector is said to be followed by the first."""
+    for data in (old.old_workbook(), old.outlook_message()):
+        looped = bytearray(data)
+        table = 512 * (1 + struct.unpack_from("<I", data, 76)[0])
+        for place in range(table, table + 512, 4):
+            if struct.unpack_from("<I", looped, place)[0] < 0xFFFFFFF0:
+                struct.pack_into("<I", looped, place, 0)
+        assert outcome(bytes(looped), "x")
 
 
 def test_zip_bomb_is_refused_before_unpacking() -> None:
@@ -104,7 +136,13 @@ def test_protected_ebook_says_so_but_hidden_fonts_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [samples.word_document, samples.presentation, samples.workbook, samples.book, samples.mail]
+    "make",
+    [
+        *(samples.word_document, samples.presentation, samples.workbook, samples.book, samples.mail),
+        *(old.old_workbook, old.binary_workbook, old.open_text, old.open_show, old.open_sheet, old.rich_text),
+        *(old.outlook_message, old.mail_folder, old.notebook),
+        lambda: samples.zipped({"a.txt": "text", "b/c.txt": "more"}),
+    ],
 )
 def test_damaged_files_give_a_sentence(make: object) -> None:
     """Cut anywhere or with bytes flipped: a text or a DocumentError, nothing else."""
@@ -150,6 +188,37 @@ def test_missing_or_senseless_parts(part: str) -> None:
         pytest.param(lambda n: b"- " * n + b"x", 50_000, "a.md", id="lists_in_lists"),
         pytest.param(lambda n: b"[" * n, 100_000, "a.md", id="brackets"),
         pytest.param(lambda n: b"From: a\nTo: b\n" + b"X-Y: z\n" * n + b"\nbody", 100_000, "a.eml", id="headers"),
+        pytest.param(lambda n: b"{\\rtf1" + b"{" * n, 200_000, "a.rtf", id="groups"),
+        pytest.param(lambda n: b"{\\rtf1" + b"{\\b x}" * n, 50_000, "a.rtf", id="short_groups"),
+        pytest.param(lambda n: b"{\\rtf1" + b"x\\par " * n, 50_000, "a.rtf", id="paragraphs"),
+        pytest.param(lambda n: b"{\\rtf1" + b"{\\footnote x}" * n, 50_000, "a.rtf", id="footnotes"),
+        pytest.param(lambda n: b"{\\rtf1\\intbl" + b"x\\cell " * n + b"\\row", 50_000, "a.rtf", id="cells"),
+        pytest.param(
+            lambda n: b"{\\rtf1" + b"".join(b"\\trowd\\cellx%d x\\cell\\row" % (k * 99) for k in range(n)),
+            5_000,
+            "a.rtf",
+            id="edges",
+        ),
+        pytest.param(lambda n: b"{\\rtf1" + b"\\u8364?" * n, 50_000, "a.rtf", id="unicode"),
+        pytest.param(lambda n: b"From a\nTo: b\n\n" * n, 5_000, "a.mbox", id="messages"),
+        pytest.param(
+            lambda n: b'{"cells": [' + b'{"cell_type": "code", "source": "x"},' * n + b"{}]}",
+            20_000,
+            "a.ipynb",
+            id="notebook_cells",
+        ),
+        pytest.param(lambda n: old.opendocument("text", "<text:span>" * n), 20_000, "a.odt", id="open_spans"),
+        pytest.param(
+            lambda n: old.opendocument("text", "<text:p>x</text:p>" * n), 10_000, "a.odt", id="open_paragraphs"
+        ),
+        pytest.param(
+            lambda n: old.opendocument(
+                "text", "<text:list><text:list-item><text:p>x</text:p></text:list-item></text:list>" * n
+            ),
+            5_000,
+            "a.odt",
+            id="open_lists",
+        ),
         pytest.param(lambda n: b"\xff\xfe" + b"\0\xd8" * n, 100_000, "a.txt", id="half_surrogates"),
         pytest.param(lambda n: b"\x81\x8d\x8f\x90\x9d" * n + b" text", 100_000, "a.txt", id="undefined_bytes"),
     ],
@@ -157,6 +226,13 @@ def test_missing_or_senseless_parts(part: str) -> None:
 def test_pathological_input_takes_time_by_its_length(make: Callable[[int], bytes], size: int, name: str) -> None:
     small, large = make(size // 16), make(size)
     assert steepness(lambda n: outcome(small if n < size else large, name), size // 16) < 1.5
+
+
+@pytest.mark.parametrize("tag", ["text:section", "text:list", "draw:g", "table:table"])
+def test_opendocument_nested_without_end_gives_a_sentence(tag: str) -> None:
+    deep = f"<{tag}>" * 50_000 + f"</{tag}>" * 50_000
+    for data in (old.opendocument("text", deep), old.opendocument("presentation", f"<draw:page>{deep}</draw:page>")):
+        assert outcome(data, "x")
 
 
 def test_deep_nesting_keeps_the_text() -> None:

@@ -30,7 +30,7 @@ from refdesk.types import Added, Document
 from refdesk.worker import make_preparer
 
 STORED_AT_ONCE = 64  # documents in one step
-WITH_OTHERS_INSIDE = ("eml",)  # formats whose attachments are documents of their own
+WITH_OTHERS_INSIDE = ("eml", "msg", "mbox", "zip")  # formats whose attachments are documents of their own
 logger = logging.getLogger("refdesk.ray")
 Row = dict[str, Any]
 

@@ -19,7 +19,7 @@ from refdesk.types import Chunk, Document, FoundSpan, Hit, Reading
 
 # --- which of what was read is no answer to this question? ------------------------------------------------------------
 
-MAIL, SENT = "eml", "Date: "  # the format of mails, and how the line begins that says when one was sent
+MAILS, SENT = ("eml", "msg"), "Date: "  # the formats of mails, and how the line begins that says when one was sent
 CERTAIN, ANSWERED = 12.0, 2.0  # for the date of a mail that is asked for: what a reader gives where it is sure
 STATED, UNANSWERED = 6.0, -5.0  # a date that is stated has 8 and more; what a passage about something else gets
 # Of 39 questions written for three mails, 18 of them for the date of the mail, three are nearer to the wrong side. With
@@ -83,7 +83,7 @@ def _without(is_none: Callable[[str, str], bool], reading: Reading, hit: Hit) ->
 def _when_sent(reading: Reading, hit: Hit) -> int | None:
     """The sentence that says when a mail was sent, where it holds the likeliest answer."""
     known = [(span.score, place) for place, span in enumerate(reading.spans) if span is not None]
-    if not known or hit.document.format != MAIL or hit.chunk.sequence > 1:
+    if not known or hit.document.format not in MAILS or hit.chunk.sequence > 1:
         return None
     place = max(known)[1]
     return place if sentence_text(hit.chunk, place).startswith(SENT) else None

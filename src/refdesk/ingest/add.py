@@ -16,6 +16,7 @@ from typing import Any
 
 from refdesk.config import hash_file
 from refdesk.errors import DiskFull, ParserDied, RefdeskError, TooLarge, UnreadableFile
+from refdesk.ingest.nested import NestedFiles
 from refdesk.ingest.pipeline import Finished, FoundFile, NewDocument, Pipeline, discover, look
 from refdesk.ingest.runs import (
     COUNTS,
@@ -81,6 +82,7 @@ class Intake:
         self._became: dict[str, Added] = {}  # the file of each job
         self._under_way: Counter[str] = Counter()  # the documents of each job: its file, and what is attached to it
         self._begun: list[str] = []
+        self._nested = NestedFiles(setup.settings.max_unpacked_mb << 20)
         self._written = self._looked = 0.0
         self.results: list[Added] = []
 
@@ -437,6 +439,7 @@ class Intake:
             batch = [work for work in batch if work.source.job not in cancelled]
         self._write_begun()
         ready = []
+        batch = [self._nested.bounded(work) for work in batch]
         for work in batch:
             result: PreparedFile = work.extra
             children = [_attached(work.prepared.document, child) for child in result.children]
@@ -447,7 +450,7 @@ class Intake:
         more: list[NewDocument] = []
         for work, (document, outcome) in zip(batch, stored, strict=True):
             if outcome != "removed":
-                attached = self._children(document, work.extra, work.source.job)
+                attached = self._children(document, work.extra, work.source)
                 self._under_way[work.source.job] += len(attached)
                 more += attached
             self._end(Added(document.name, outcome, document, source=work.source.document.source), work.source)
@@ -475,7 +478,7 @@ class Intake:
         self._end(Added(source.document.name, "removed", None, source=source.document.source), source)
         self._write_ended()
 
-    def _children(self, parent: Document, result: PreparedFile, job_id: str) -> list[NewDocument]:
+    def _children(self, parent: Document, result: PreparedFile, inside: NewDocument) -> list[NewDocument]:
         """Attachments, which are documents of their own, were accepted with the parent and are part of its job."""
         if not result.children:
             return []
@@ -488,9 +491,8 @@ class Intake:
             if accepted.status == "ready" and accepted.content_hash == child.content_hash:
                 continue
             document = replace(_attached(parent, child), id=accepted.id, parent_id=parent.id)
-            password = self._taken[job_id].password
-            task = PrepareTask(document, path=child.path, folder=child.path.parent, password=password)
-            sources.append(NewDocument(document, task, size=child.path.stat().st_size, job=job_id))
+            task = replace(inside.task, document=document, path=child.path, depth=inside.task.depth + 1)
+            sources.append(NewDocument(document, task, size=child.path.stat().st_size, job=inside.job))
         return sources
 
     # the end of a job

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.errors import BrokenFile, EmptyDocument, NeedsPassword, RefdeskError, TooLarge, UnsupportedFormat
+from refdesk.parsers import compound
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.text import decode, wide_encoding
 from refdesk.text import asset_lines
@@ -30,12 +31,24 @@ FORMATS = {
     "docx": ("docx:parse", "Word document"),
     "pptx": ("office:parse_pptx", "PowerPoint presentation"),
     "xlsx": ("sheets:parse", "Excel workbook"),
+    "xls": ("sheets_binary:parse_xls", "Excel workbook"),
+    "xlsb": ("sheets_binary:parse_xlsb", "Excel workbook"),
+    "ods": ("opendocument_pages:parse_ods", "OpenDocument spreadsheet"),
+    "odt": ("opendocument_text:parse_odt", "OpenDocument text"),
+    "odp": ("opendocument_pages:parse_odp", "OpenDocument presentation"),
+    "rtf": ("rtf:parse", "Rich Text document"),
     "csv": ("sheets:parse_csv", "CSV file"),
     "tsv": ("sheets:parse_csv", "TSV file"),
     "html": ("html:parse", "web page"),
+    "ipynb": ("notebook:parse", "Jupyter notebook"),
+    "zip": ("archive:parse", "ZIP archive"),
+    "doc": ("libreoffice:parse_doc", "Word document"),
+    "ppt": ("libreoffice:parse_ppt", "PowerPoint presentation"),
     "markdown": ("html:parse_markdown", "Markdown file"),
     "text": ("text:parse", "text file"),
     "eml": ("mail:parse", "mail"),
+    "msg": ("outlook:parse", "Outlook message"),
+    "mbox": ("mail:parse", "mailbox"),
     "epub": ("mail:parse_epub", "e-book"),
 }
 
@@ -55,9 +68,11 @@ def _pairs(section: str) -> dict[str, str]:
 
 
 RIFF, OLE_STREAMS, OPEN_DOCUMENT, ZIP_PARTS = (_pairs(name) for name in ("riff", "ole", "opendocument", "zip"))
-OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+ENCRYPTED = "EncryptedPackage"  # the stream that holds an encrypted DOCX, XLSX or PPTX
 
 MARKDOWN_NAMES = (".md", ".markdown", ".mdown", ".mkd", ".mkdn", ".mdx", ".qmd", ".rmd")
+NOTEBOOK_CELLS = re.compile(r'"(?:cells|worksheets)"\s*:\s*\[\s*\{')
 HTML_NAMES = (".html", ".htm", ".xhtml", ".shtml")
 SETTINGS_NAMES = (".yaml", ".yml", ".ini", ".cfg", ".conf", ".toml", ".properties")  # "from: a" is no mail there
 MAIL_HEADERS = frozenset(
@@ -83,7 +98,7 @@ def sniff(data: bytes, name: str = "") -> str:
     head = data[:HEAD]
     if head.startswith(b"PK") and head[2:4] in (b"\x03\x04", b"\x05\x06", b"\x07\x08"):
         return _known(_zip_type(data))
-    if head.startswith(OLE):
+    if head.startswith(compound.MAGIC):
         return _known(_ole_type(data))
     if head.startswith(b"%PDF-") or (b"%PDF-" in head[:1024] and (b"startxref" in data or b"endobj" in data)):
         return "pdf"
@@ -145,23 +160,29 @@ def _zip_type(data: bytes) -> str:
     if "opendocument" in mimetype:
         kinds = (words for key, words in OPEN_DOCUMENT.items() if f"opendocument.{key}" in mimetype)
         return next(kinds, "an OpenDocument file")
-    return next(
-        (kind for part, kind in ZIP_PARTS.items() if any(name.startswith(part) for name in names)), "a ZIP archive"
-    )
+    return next((kind for part, kind in ZIP_PARTS.items() if any(name.startswith(part) for name in names)), "=zip")
 
 
 def _ole_type(data: bytes) -> str:
-    """The kind of a compound file (the container of Office 97–2003), from the names of its streams."""
-    if "EncryptedPackage".encode("utf-16-le") in data:
+    """The kind of a compound file, from the names of its streams; of damaged ones wherever these stand."""
+    try:
+        with compound.open_compound(data) as container:
+            names = compound.folders(container)[()]
+    except Exception:  # olefile raises many kinds on damaged files
+        names = [stream for stream in (ENCRYPTED, *OLE_STREAMS) if stream.encode("utf-16-le") in data]
+    lowered = [name.lower() for name in names]
+    if ENCRYPTED.lower() in lowered:
         raise NeedsPassword("this Office file is encrypted with a password", hint="save it without a password first")
-    kinds = (kind for stream, kind in OLE_STREAMS.items() if stream.encode("utf-16-le") in data)
+    kinds = (kind for stream, kind in OLE_STREAMS.items() if any(name.startswith(stream.lower()) for name in lowered))
     return next(kinds, "an Office 97–2003 file")
 
 
 def _text_format(text: str, name: str) -> str:
     """Which kind of text, from its first 64 KiB and, where that leaves a choice, its name."""
     if text.lstrip()[:5] == "{\\rtf":
-        raise _unsupported("a Rich Text (RTF) document")
+        return "rtf"
+    if text.lstrip()[:1] == "{" and '"cell_type"' in text and NOTEBOOK_CELLS.search(text):
+        return "ipynb"
     if not name.endswith(SETTINGS_NAMES) and _is_mail(text):
         return "eml"
     if _is_html(text, name):

@@ -19,16 +19,12 @@ from typing import Any, Protocol
 
 from refdesk.config import DATABASE
 from refdesk.errors import DocumentError, LibraryError, RefdeskError
+from refdesk.file_names import is_junk
 from refdesk.ports import Embedded
 from refdesk.records import Prepared
 from refdesk.types import Chunk, Document, FileProgress, Progress
 
 # --- which files are meant by these paths? A file itself, or what lies below a folder ---------------------------------
-
-# What programs leave lying about; nobody means these when adding a folder.
-JUNK_NAMES = frozenset({"thumbs.db", "desktop.ini", "__macosx", "__pycache__", "node_modules"})
-JUNK_BEGINNINGS = (".", "~$")
-
 
 LEADS_OUT = "it is a link to a place outside the added folder; use --follow-links to follow it"
 
@@ -65,11 +61,11 @@ def _walk(folder: Path, top: Path, entered: list[Path], follow_links: bool) -> I
     """`entered` are the folders that were named or that a followed link led to: no link leads into them again."""
     closed: list[OSError] = []
     for place, subfolders, names in os.walk(folder, onerror=closed.append):
-        wanted = sorted(name for name in subfolders if not _is_junk(name) and not _is_library(Path(place, name)))
+        wanted = sorted(name for name in subfolders if not is_junk(name) and not _is_library(Path(place, name)))
         links = [name for name in wanted if Path(place, name).is_symlink()]
         subfolders[:] = [name for name in wanted if name not in links]
         for name in sorted(names):
-            if not _is_junk(name):
+            if not is_junk(name):
                 file = Path(place, name)
                 if not follow_links and file.is_symlink() and _leads_out(file, entered):
                     yield FoundFile(file, file.relative_to(top).as_posix(), skipped=LEADS_OUT)
@@ -113,10 +109,6 @@ def _is_library(folder: Path) -> bool:
         return (folder / DATABASE).is_file() and (folder / "files").is_dir()
     except PermissionError:  # closed; reading it will say so
         return False
-
-
-def _is_junk(name: str) -> bool:
-    return name.startswith(JUNK_BEGINNINGS) or name.lower() in JUNK_NAMES
 
 
 # How long will an add still take? Steady: what is said next differs little from what was said before.

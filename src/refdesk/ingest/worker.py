@@ -47,6 +47,7 @@ from refdesk.types import Document, OcrEngine, Parsed
 
 # Which language is a document in? Decides how its words are stemmed.
 
+MAILS = ("eml", "msg")  # formats of single messages
 DEFAULT = "en"
 _SAMPLE = 4000  # characters from each of three places
 _SHORTEST = 100  # Latin letters; fewer say too little to leave the default
@@ -91,7 +92,7 @@ def _told_of(parsed: Parsed, title: str) -> str:
     No part of a mail says so but its first lines: "What does Dana ask for in her mail?" found no mail of Dana's in the
     part that asks, and a reader does not know that what "From:" names sent it.
     """
-    sender = parseaddr(parsed.metadata.get("from", "")) if parsed.format == "eml" else ("", "")
+    sender = parseaddr(parsed.metadata.get("from", "")) if parsed.format in MAILS else ("", "")
     return f"E-mail sent by {sender[0] or sender[1]}{SEPARATOR}{title}" if any(sender) else title
 
 
@@ -192,16 +193,17 @@ class Preparer:
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """`a.png, a.png` -> `a.png, a (2).png`: attachments are told apart by name."""
-    found: list[str] = []
+    found: dict[str, None] = {}
+    numbers: dict[str, int] = {}  # the last of each name: of 10,000 messages, many are about the same
     for name in names:
         suffix = PurePath(name).suffix
         stem = name.removesuffix(suffix)
-        number, candidate = 1, name
+        number, candidate = numbers.get(name, 1), name
         while candidate in found:
             number += 1
             candidate = f"{stem} ({number}){suffix}"
-        found.append(candidate)
-    return found
+        found[candidate], numbers[name] = None, number
+    return list(found)
 
 
 def chunk_limits(settings: Settings, embedder: Embedder) -> ChunkLimits:

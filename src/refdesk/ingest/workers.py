@@ -61,6 +61,7 @@ class PrepareTask:
     text: str | None = None
     folder: Path | None = None
     password: str | None = None
+    depth: int = 0  # in how many other files it lies
 
     @property
     def content_hash(self) -> str:

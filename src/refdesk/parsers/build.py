@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ DASHES = ("-", "–", "—", "n/a", "N/A")
 MAX_PADDING = 50  # cells for each that is written: a title over fifty columns is as wide as tables get
 MAX_REPEATED = 200  # characters of a value that stands again in each row its cell covers; a longer one is a text
 MAX_HEADER_ROWS = 3
+CAPTION = re.compile(r"(?:fig(?:ure|\.)?|abb(?:ildung|\.)?|figura|рис(?:унок|\.)?|図|图)\s*\d", re.I)
+CAPTION_LEVEL = -1  # the level of a caption until its picture is found
 FREE_CELLS = 10_000  # so small that nobody needs to count
 
 
@@ -89,6 +91,29 @@ def one_line(text: str) -> str:
 def first_title(items: Iterable[Item]) -> str:
     """What a document without a title of its own is called: its first heading of level 1."""
     return next((item.text for item in items if item.kind == "heading" and item.level == 1), "")
+
+
+def with_captions(items: list[Item]) -> list[Item]:
+    """A picture and the caption below or above it become one figure; a picture that says nothing is left out.
+
+    Captions are marked with a level of their own until here.
+    """
+    result: list[Item] = []
+    waiting: Item | None = None  # a picture whose caption may follow
+    for item in [*items, Item("text")]:
+        if waiting is not None:
+            if item.level == CAPTION_LEVEL and not re.match("table|tabelle", item.text, re.I):
+                result.append(replace(waiting, text=item.text))
+                waiting = None
+                continue
+            if result and result[-1].level == CAPTION_LEVEL and CAPTION.match(result[-1].text):
+                result[-1] = replace(waiting, text=result[-1].text)
+            elif waiting.text:
+                result.append(waiting)
+        waiting = item if item.kind == "figure" else None
+        if waiting is None:
+            result.append(item)
+    return [replace(item, level=0) if item.level == CAPTION_LEVEL else item for item in result]
 
 
 class Builder:
@@ -232,6 +257,13 @@ class Builder:
         self._length += len(text)
         columns: Range | None = None if header is None else (start, start + header)
         self._blocks.append(Block(kind, start, self._length, level, columns, figure, cells))
+
+
+def contents(format: str, names: Iterable[str], children: Sequence[Attachment], notes: Sequence[str] = ()) -> Parsed:
+    """A file that only holds others: a list of what they are called, each of them a document of its own."""
+    builder = Builder()
+    builder.block("list", "\n".join(f"- {name}" for name in names))
+    return builder.build(format, children=children, notes=notes)
 
 
 def _covered(rows: Sequence[Sequence[str]], row: int, column: int) -> tuple[int, int]:

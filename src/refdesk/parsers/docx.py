@@ -13,7 +13,20 @@ from dataclasses import dataclass, field, replace
 from lxml import etree
 
 from refdesk.parsers import html
-from refdesk.parsers.build import Below, Beside, Builder, Item, ParseOptions, Table, first_title, one_line
+from refdesk.parsers.build import (
+    CAPTION,
+    CAPTION_LEVEL,
+    Below,
+    Beside,
+    Builder,
+    Item,
+    ParseOptions,
+    Table,
+    first_title,
+    one_line,
+    with_captions,
+)
+from refdesk.parsers.numbering import LEVELS, Numbering
 from refdesk.parsers.office import (
     MAX_FIGURES,
     Archive,
@@ -52,16 +65,10 @@ WRITTEN = {  # elements that stand for a character: tabs, hyphens, and of formul
 # Characters of the fonts Wingdings and Symbol that carry meaning.
 SYMBOLS = {"F0FE": "☒", "F0A8": "☐", "F06F": "☐", "F0FC": "✓", "F0B7": "•", "F0E0": "→", "F0B0": "°"}
 NOTES = {f"{W}footnoteReference": "Footnote", f"{W}endnoteReference": "Endnote"}
-ROMAN = ((1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L"), (40, "XL"), (10, "X"),
-         (9, "IX"), (5, "V"), (4, "IV"), (1, "I"))  # fmt: skip
-
 HEADING_NAME = re.compile(r"heading\s*([1-9])", re.I)  # Word writes built-in names in English whatever its language
-CAPTION = re.compile(r"(?:fig(?:ure|\.)?|abb(?:ildung|\.)?|figura|рис(?:унок|\.)?|図|图)\s*\d", re.I)
-CAPTION_LEVEL = -1  # the level of a caption until its picture is found
 CONTENTS_LINE = re.compile(r"[^\t]{3,150}\t[\s.…]*(?:\d{1,4}|[ivxlc]{1,6}|[A-Z]?\d{0,2}-\d{1,3})", re.I)
 MAX_BASES = 20  # styles that build on one another; a circle ends here
 MAX_SPAN = 100  # columns a cell may claim
-LEVELS = 9
 
 
 def parse(data: bytes, options: ParseOptions) -> Parsed:
@@ -69,7 +76,7 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     archive = open_office(data, options)
     reader = _BodyReader(archive)
     reader.read(reader.body)
-    items = _with_captions(reader.items)
+    items = with_captions(reader.items)
     builder = Builder()
     builder.write(items)
     title, metadata = properties(archive)
@@ -277,29 +284,6 @@ def _gathered_kind(kind: str, lines: list[str]) -> Kind:
     return "toc" if len(lines) >= 5 and len(set(numbers)) > 1 and numbers == sorted(numbers) else "text"
 
 
-def _with_captions(items: list[Item]) -> list[Item]:
-    """A picture and the caption below or above it become one figure; a picture that says nothing is left out.
-
-    Captions are marked with a level of their own until here.
-    """
-    result: list[Item] = []
-    waiting: Item | None = None  # a picture whose caption may follow
-    for item in [*items, Item("text")]:
-        if waiting is not None:
-            if item.level == CAPTION_LEVEL and not re.match("table|tabelle", item.text, re.I):
-                result.append(replace(waiting, text=item.text))
-                waiting = None
-                continue
-            if result and result[-1].level == CAPTION_LEVEL and CAPTION.match(result[-1].text):
-                result[-1] = replace(waiting, text=result[-1].text)
-            elif waiting.text:
-                result.append(waiting)
-        waiting = item if item.kind == "figure" else None
-        if waiting is None:
-            result.append(item)
-    return [replace(item, level=0) if item.level == CAPTION_LEVEL else item for item in result]
-
-
 # --- what an element holds -------------------------------------------------------------------------------------------
 
 
@@ -376,38 +360,6 @@ class Style:
     depth: int | None
 
 
-@dataclass(slots=True)
-class Numbering:
-    """Counts list items as Word does; a list is known by the number of its definition."""
-
-    levels: dict[str, dict[int, tuple[str, str, int]]]  # abstract list -> level -> (format, text, start)
-    lists: dict[str, tuple[str, dict[int, int]]]  # list -> (abstract list, levels that start anew)
-    counters: dict[str, list[int | None]] = field(default_factory=dict)
-
-    def label(self, number: str, depth: int) -> str | None:
-        """The label of the next item: "- ", "2.", "(b)"; None when there is no such list."""
-        abstract, overrides = self.lists.get(number, ("", {}))
-        levels = self.levels.get(abstract)
-        if levels is None:
-            return None
-        kind, text, start = levels.get(depth, ("bullet", "", 1))
-        if kind in ("bullet", "none"):
-            return "-" if kind == "bullet" else ""
-        key = f"{abstract}/{number}" if overrides else abstract
-        counters = self.counters.setdefault(key, [None] * LEVELS)
-        current = counters[depth]
-        counters[depth] = overrides.get(depth, start) if current is None else current + 1
-        counters[depth + 1 :] = [None] * (LEVELS - depth - 1)
-
-        def counted(place: re.Match[str]) -> str:
-            level = int(place.group(1)) - 1
-            kind, _, start = levels.get(level, ("decimal", "", 1))
-            count = counters[level]
-            return _in_format(start if count is None else count, kind)
-
-        return re.sub(r"%([1-9])", counted, text).strip()
-
-
 def _read_styles(root: Element) -> dict[str, Style]:
     styles = {}
     for style in root.iter(f"{W}style"):
@@ -482,16 +434,3 @@ def _list_place(paragraph: Element, inherited: list[Style]) -> tuple[str, int] |
     if number is None or number == "0":
         return None
     return number, max(0, min(depth or 0, LEVELS - 1))
-
-
-def _in_format(number: int, kind: str) -> str:
-    """(4, "lowerRoman") -> "iv", (28, "upperLetter") -> "BB"."""
-    if kind in ("lowerLetter", "upperLetter") and 0 < number <= 780:
-        letters = chr(97 + (number - 1) % 26) * ((number - 1) // 26 + 1)
-        return letters if kind == "lowerLetter" else letters.upper()
-    if kind in ("lowerRoman", "upperRoman") and 0 < number < 4000:
-        text, rest = "", number
-        for size, sign in ROMAN:
-            text, rest = text + sign * (rest // size), rest % size
-        return text.lower() if kind == "lowerRoman" else text
-    return f"{number:02d}" if kind == "decimalZero" else str(number)

@@ -116,24 +116,30 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
 
 def parse_markdown(data: bytes, options: ParseOptions) -> Parsed:
     """CommonMark with tables; the `key: value` lines between the first `---` lines become metadata."""
-    from markdown_it import MarkdownIt  # 40 ms to import
-
     text = decode(data)
     metadata = {}
     if front := FRONT_MATTER.match(text):
         pairs = filter(None, (FRONT_LINE.fullmatch(line.rstrip()) for line in front.group(1).split("\n")))
         metadata = {pair.group(1).strip().lower(): pair.group(2).strip().strip("\"'") for pair in pairs}
         text = text[front.end() :]
-    parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING}).enable(["table", "strikethrough"])
-    items: list[Item] = []
-    if text.strip():
-        root, _ = read_tree(parser.render(text))
-        _remove_invisible(root)
-        etree.strip_tags(root, "a")  # addresses are markup here: the text of a link stays
-        items = Walk("", root).run()
+    items = markdown_items(text)
     builder = Builder()
     builder.write(items)
     return builder.build("markdown", title=metadata.pop("title", "") or first_title(items), metadata=metadata)
+
+
+def markdown_items(text: str) -> list[Item]:
+    """The blocks of a text in Markdown, all of which is content."""
+    from markdown_it import MarkdownIt  # 40 ms to import
+
+    parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING}).enable(["table", "strikethrough"])
+    rendered = parser.render(text)
+    if not rendered.strip():
+        return []
+    root, _ = read_tree(rendered)
+    _remove_invisible(root)
+    etree.strip_tags(root, "a")  # addresses are markup here: the text of a link stays
+    return Walk("", root).run()
 
 
 def read_tree(text: str) -> tuple[Element, bool]:

@@ -10,6 +10,7 @@ import email
 import email.policy
 import posixpath
 import re
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,9 +19,10 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import unquote
 
 from refdesk.errors import BrokenFile, NeedsPassword
-from refdesk.parsers import html
+from refdesk.file_names import safe_name
+from refdesk.parsers import html, rtf
 from refdesk.parsers import text as plain
-from refdesk.parsers.build import Builder, Item, ParseOptions, one_line
+from refdesk.parsers.build import Builder, Item, ParseOptions, contents, one_line
 from refdesk.parsers.office import Archive, Element, parse_xml
 from refdesk.parsers.text import decode, wide_encoding
 from refdesk.types import Attachment, Parsed
@@ -36,17 +38,19 @@ ENCRYPTED = ("application/pkcs7-mime", "application/x-pkcs7-mime", "application/
 MAX_PARTS = 1000
 MAX_MESSAGES = 10_000  # of a mailbox
 MAILBOX_LINE = re.compile(rb"^From [^\r\n]{3,200}\r?\n(?=[A-Za-z-]{2,40}: )", re.M)
+QUOTED_FROM = re.compile(rb"^>(>*From )", re.M)  # of a mailbox: what would else begin a message
 QUOTED = re.compile(r"(?:> ?)+")
 MAX_ATTRIBUTION = 3  # lines that say who wrote what is quoted
 MAX_DEPTH = 30  # multiparts inside multiparts
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
-    """The parts of a message, sorted."""
+class Parts:
+    """The parts of a message, sorted; of the bodies the first kind that there is will be read."""
 
     plain: list[str] = field(default_factory=list)
     html: list[str] = field(default_factory=list)
+    rtf: list[bytes] = field(default_factory=list)  # of Outlook alone
     children: list[Attachment] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -59,27 +63,36 @@ def parse(data: bytes, options: ParseOptions) -> Parsed:
     if data.startswith(b"From ") and len(messages := MAILBOX_LINE.split(data)) > 2:
         return _mailbox([message for message in messages if message.strip()])
     message = _message(data)
-    headers = {name: _header(message, name) for name in SHOWN}
+    parts = Parts()
+    _collect(message, parts, depth=0)
+    return written({name: _header(message, name) for name in SHOWN}, parts, "eml")
+
+
+def written(headers: Mapping[str, str], parts: Parts, format: str) -> Parsed:
+    """A message of any format, from what it says under `SHOWN` and its parts."""
     builder = Builder()
     builder.page(headers["Subject"])
     # A list, so that each of them is quoted by itself: who wrote a mail is one line, and when another.
     builder.block("list", "\n".join(f"{name}: {value}" for name, value in headers.items() if value))
-    parts = _Parts()
-    _collect(message, parts, depth=0)
-    if any(part.strip() for part in parts.plain):
-        for part in parts.plain:
-            builder.write(_items(part), paged=False)
-    else:
-        for part in filter(str.strip, parts.html):
-            root, complete = html.read_tree(part)
-            if complete:
-                builder.write(html.items_of(root), paged=False)
-            else:
-                builder.block("text", html.strip_tags(part))
+    for items in _bodies(parts):
+        builder.write(items, paged=False)
     metadata = {name.lower(): headers[name] for name in ("From", "To", "Cc") if headers[name]}
     if date := _iso_date(headers["Date"]):
         metadata["date"] = date
-    return builder.build("eml", title=headers["Subject"], metadata=metadata, children=parts.children, notes=parts.notes)
+    return builder.build(
+        format, title=headers["Subject"], metadata=metadata, children=parts.children, notes=parts.notes
+    )
+
+
+def _bodies(parts: Parts) -> Iterator[list[Item]]:
+    if any(part.strip() for part in parts.plain):
+        yield from map(_items, parts.plain)
+    elif any(part.strip() for part in parts.html):
+        for part in filter(str.strip, parts.html):
+            root, complete = html.read_tree(part)
+            yield html.items_of(root) if complete else [Item("text", html.strip_tags(part))]
+    else:
+        yield from map(rtf.items_of, parts.rtf)
 
 
 def _items(text: str) -> list[Item]:
@@ -133,18 +146,23 @@ def _attributed(lines: list[str]) -> int:
 
 def _mailbox(messages: list[bytes]) -> Parsed:
     """Several messages in one file: a list of what they are about, each message a document of its own."""
+    messages = [QUOTED_FROM.sub(rb"\1", message) for message in messages]
     children = [Attachment(_message_name(_message(data)), data) for data in messages[:MAX_MESSAGES]]
-    builder = Builder()
-    builder.block("list", "\n".join(f"- {child.name.removesuffix('.eml')}" for child in children))
     left = len(messages) - len(children)
-    return builder.build("eml", children=children, notes=[f"{left:,} further messages were left out"] if left else [])
+    notes = [f"{left:,} further messages were left out"] if left else []
+    return contents("mbox", [child.name.removesuffix(".eml") for child in children], children, notes)
 
 
 def _message(data: bytes) -> EmailMessage:
     return email.message_from_bytes(data, policy=email.policy.default)
 
 
-def _collect(part: EmailMessage, parts: _Parts, depth: int) -> None:
+def read_into(parts: Parts, data: bytes) -> None:
+    """The parts of a message that is stored inside another one."""
+    _collect(_message(data), parts, depth=0)
+
+
+def _collect(part: EmailMessage, parts: Parts, depth: int) -> None:
     """Sorts the parts of a message into texts and attachments."""
     kind = part.get_content_type()
     payload = part.get_payload()
@@ -165,7 +183,7 @@ def _collect(part: EmailMessage, parts: _Parts, depth: int) -> None:
         if isinstance(data, bytes) and data:
             suffix = part.get_content_subtype().split(";")[0][:10]
             name = _file_name(part) or f"attachment-{len(parts.children) + 1}.{suffix}"
-            parts.children.append(Attachment(_safe_name(name), data))
+            parts.children.append(Attachment(safe_name(name), data))
     elif kind == "text/html":
         parts.html.append(_text_of(part))
     elif kind.startswith("text/"):
@@ -220,13 +238,7 @@ def _file_name(part: EmailMessage) -> str:
 
 
 def _message_name(message: EmailMessage) -> str:
-    return _safe_name(f"{_header(message, 'Subject')[:100] or 'message'}.eml")
-
-
-def _safe_name(name: str) -> str:
-    """A name without folders or control characters: "../../x.pdf" -> "x.pdf"."""
-    name = re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", "", name.replace("\\", "/")).rsplit("/", 1)[-1].strip()
-    return name[-150:] or "attachment"
+    return safe_name(f"{_header(message, 'Subject')[:100] or 'message'}.eml")
 
 
 def _bytes_of(message: EmailMessage) -> bytes:

@@ -43,6 +43,8 @@ MAX_FIGURES = 200  # pictures kept of one document
 
 SAFE: dict[str, Any] = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": True}
 XML_SUFFIXES = (".xml", ".rels", ".opf", ".ncx", ".xhtml", ".html", ".htm", ".vml", ".svg")
+AES = 99
+UNLOCKED = "save it without a password first"
 PLAIN_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # bz2 and lzma are unpacked without a limit by zipfile
 # Alternative text that programs write: file names and guesses.
 GENERATED = re.compile(
@@ -54,30 +56,54 @@ STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 class Archive:
     """A zip file whose sizes were checked; `read` gives one part, `has` says whether it is there."""
 
-    def __init__(self, data: bytes, options: ParseOptions, *, allow_doctype: bool = False) -> None:
+    def __init__(
+        self, data: bytes, options: ParseOptions, *, allow_doctype: bool = False, holds_files: bool = False
+    ) -> None:
+        """`holds_files`: its parts are anybody's files, which are checked when they are read themselves."""
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
             entries = self._zip.infolist()
         except (zipfile.BadZipFile, ValueError, OSError, struct.error, NotImplementedError) as error:
             raise BrokenFile("the file is truncated or damaged: its table of contents cannot be read") from error
         _check_sizes(entries, len(data), options)
+        if any(entry.flag_bits & 1 for entry in entries):
+            if not holds_files:  # of Office files only damaged ones say so
+                raise NeedsPassword("this file is encrypted", hint=UNLOCKED)
+            self._unlock(entries, options.password)
         self._entries = {entry.filename: entry for entry in entries}
         self._folded = {name.lower().lstrip("/"): name for name in self._entries}
-        for name in self._entries:
+        for name in self._entries if not holds_files else ():
             if name.lower().endswith(XML_SUFFIXES):
                 with self.open(name) as part:
                     _check_prolog(name, part.read(PROLOG_BYTES), allow_doctype=allow_doctype)
 
+    def _unlock(self, entries: list[zipfile.ZipInfo], password: str | None) -> None:
+        if password is None:
+            raise NeedsPassword("this archive is encrypted")
+        self._zip.setpassword(password.encode())
+        for entry in entries:
+            if entry.flag_bits & 1:  # one is enough to know
+                try:
+                    with self._zip.open(entry) as part:
+                        part.read(1)
+                except RuntimeError as error:
+                    raise NeedsPassword("this archive is encrypted, and the password is not right") from error
+                return
+
     @property
     def names(self) -> list[str]:
         return list(self._entries)
+
+    @property
+    def entries(self) -> list[zipfile.ZipInfo]:
+        return list(self._entries.values())
 
     def has(self, name: str) -> bool:
         return name.lower().lstrip("/") in self._folded
 
     def read(self, name: str) -> bytes:
         """The bytes of one part; names are compared without regard to case, as Office does."""
-        found = self._folded.get(name.lower().lstrip("/"))
+        found = name if name in self._entries else self._folded.get(name.lower().lstrip("/"))
         if found is None:
             raise BrokenFile(f"the file is incomplete: its part {name} is missing")
         with self.open(found) as part:
@@ -87,9 +113,10 @@ class Archive:
     def open(self, name: str) -> Iterator[IO[bytes]]:
         """The same as a stream, for parts too large to hold."""
         try:
-            with self._zip.open(self._folded[name.lower().lstrip("/")]) as part:
+            exact = name if name in self._entries else self._folded[name.lower().lstrip("/")]
+            with self._zip.open(exact) as part:
                 yield part
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
             raise BrokenFile(f"the file is damaged: its part {name} cannot be unpacked") from error
 
 
@@ -121,10 +148,10 @@ def _check_sizes(entries: list[zipfile.ZipInfo], packed: int, options: ParseOpti
         )
     if total > SUSPICIOUS_BYTES and total > SUSPICIOUS_RATIO * packed:
         raise HostileFile(f"the file is a zip bomb: {_megabytes(packed)} that unpack to {_megabytes(total)}")
-    if any(entry.flag_bits & 1 for entry in entries):
-        raise NeedsPassword("this file is encrypted", hint="save it without a password first")
+    if any(entry.compress_type == AES for entry in entries):
+        raise NeedsPassword("this file is encrypted with AES, which Refdesk cannot open", hint=UNLOCKED)
     if any(entry.compress_type not in PLAIN_METHODS for entry in entries):
-        raise BrokenFile("the file is packed with a method that Office and e-book files do not use")
+        raise BrokenFile("the file is packed with a method that Refdesk does not unpack", hint="pack it again as ZIP")
     previous_end = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         if entry.header_offset < previous_end:

@@ -119,6 +119,18 @@ def _guess(data: bytes) -> str:
     return "cp1252" if best is None else best.encoding
 
 
+# What Windows calls encodings that Python has other names for.
+CODEPAGES = {65001: "utf-8", 20127: "ascii", 28591: "latin-1", 10000: "mac_roman", 1200: "utf-16-le", 936: "gbk"}
+
+
+def codepage(number: int) -> str:
+    """The encoding that Windows knows by this number; that of western Europe where Python knows none."""
+    try:
+        return codecs.lookup(CODEPAGES.get(number, f"cp{number}")).name
+    except LookupError:
+        return "cp1252"
+
+
 BROKEN_WORD = re.compile(r"(?<=[^\W\d_])\u2010\n[ \t]*(?=[^\W\d_])")  # manual pages part words with this hyphen only
 MAX_HEADING = 80  # characters; a longer line is a sentence
 BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")

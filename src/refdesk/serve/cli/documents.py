@@ -332,7 +332,7 @@ def add(
     metadata: Annotated[
         list[str] | None, option("NAME=VALUE", "Metadata for all documents; repeatable.", "--meta")
     ] = None,
-    password: Annotated[str | None, option("TEXT", "Password for encrypted PDFs.")] = None,
+    password: Annotated[str | None, option("TEXT", "Password for encrypted PDFs and ZIP archives.")] = None,
     sync: Annotated[
         bool, typer.Option("--sync", help="Also remove documents whose files are gone from these folders.")
     ] = False,
