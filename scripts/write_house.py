@@ -23,7 +23,7 @@ HELPERS = {
     "periods",
     "tables",
     "document_names",
-    "file_names",
+    "file_names", "forms",
     "entities",
     "negation",
     "settings",
