@@ -29,6 +29,9 @@ settings.register_profile("fixed", derandomize=True)
 settings.register_profile("search", max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
+# A library of who runs the tests is none of theirs; further below, those that lie in PostgreSQL say so by it.
+os.environ.pop("REFDESK_DATABASE_URL", None)
+
 # Shells let what runs in their background ignore Ctrl-C, and every program that a test starts and interrupts would too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -62,8 +65,7 @@ REFDESK = Path(sys.executable).with_name("refdesk")
 
 def run_refdesk(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """The command line as a user runs it, without a library of the user's own in the way."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("REFDESK_", "COLUMNS"))}
-    return forked.run([*map(str, arguments)], {**inherited, **environment}, seconds=240)
+    return forked.run([*map(str, arguments)], forked.environment(environment), seconds=240)
 
 
 @pytest.fixture(scope="session")
@@ -82,9 +84,13 @@ def examples_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# Suites about asking run on every kind of store: a file of tests says so by `STORES = KINDS`. Its tests then get
-# `examples`, `own_examples` and `desk` in each of them, and `store_kind` says which it is. What can only be tested of
-# some is marked `only_on(…, reason=…)`. Elsewhere these fixtures are a folder with SQLite, as `own_folder` always is.
+# Suites about asking run on every kind of store: a file of tests says so by `STORES = KINDS`, or `STORES = ON_DISK`
+# where it also opens folders or starts programs. Its tests then get `examples`, `own_examples`, `desk`, `own_folder`
+# and `shared_folder` in each of them, and `store_kind` says which it is. What can only be tested of some is marked
+# `only_on(…, reason=…)`. Elsewhere these fixtures are a folder with SQLite.
+#
+# Of a library in PostgreSQL the folder holds the files alone; where its database is, REFDESK_DATABASE_URL says while
+# the test runs, to `Refdesk(folder)` and to every command.
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -131,35 +137,64 @@ def examples_database(examples_in_sql: Refdesk) -> Iterator[str]:
 def examples_in_postgres(
     examples_folder: Path, examples_database: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Refdesk]:
-    with _in_postgres(examples_folder, tmp_path_factory.mktemp("shared") / "library", examples_database) as desk:
+    folder = tmp_path_factory.mktemp("shared") / "library"
+    with _in_postgres(examples_folder, folder, examples_database) as url, Refdesk(folder, database=url) as desk:
         yield desk
 
 
 @contextmanager
-def _in_postgres(originals: Path, folder: Path, database: str) -> Iterator[Refdesk]:
+def _in_postgres(originals: Path, folder: Path, database: str) -> Iterator[str]:
     """A copy of the examples; what is of SQLite is left behind, so that nobody can read it by mistake."""
     shutil.copytree(originals, folder, ignore=shutil.ignore_patterns("library.db*", "index"))
-    with postgres_server.database(like=database) as url, Refdesk(folder, database=url) as desk:
-        yield desk
+    with postgres_server.database(like=database) as url:
+        yield url
 
 
 @pytest.fixture
-def own_folder(examples_folder: Path, tmp_path: Path) -> Path:
+def own_folder(
+    store_kind: str, examples_folder: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: Any
+) -> Iterator[Path]:
     """A copy of the examples' library that a test may change or break."""
-    return Path(shutil.copytree(examples_folder, tmp_path / "library"))
+    folder = tmp_path / "library"
+    if store_kind == "postgres":
+        with _in_postgres(examples_folder, folder, request.getfixturevalue("examples_database")) as url:
+            monkeypatch.setenv("REFDESK_DATABASE_URL", url)
+            yield folder
+    else:
+        yield Path(shutil.copytree(examples_folder, folder))
 
 
-@pytest.fixture
-def own_examples(store_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    wanted = request.getfixturevalue
-    if store_kind == "memory":
-        yield copied(wanted("examples_in_memory"))
-    elif store_kind == "postgres":
-        database = wanted("examples_database")
-        with _in_postgres(wanted("examples_folder"), tmp_path / "library", database) as desk:
+@pytest.fixture(scope="module")
+def examples_of_file(
+    store_kind: str, examples_folder: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Refdesk]:
+    """The examples, for all tests of a file to change."""
+    folder = tmp_path_factory.mktemp("own") / "library"
+    if store_kind == "postgres":
+        with (
+            _in_postgres(examples_folder, folder, request.getfixturevalue("examples_database")) as url,
+            Refdesk(folder, database=url) as desk,
+        ):
             yield desk
     else:
-        with Refdesk(wanted("own_folder")) as desk:
+        shutil.copytree(examples_folder, folder)
+        with Refdesk(folder) as desk:
+            yield desk
+
+
+@pytest.fixture
+def shared_folder(examples: Refdesk, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of `examples`, to be opened once more, or read by commands."""
+    monkeypatch.setenv("REFDESK_DATABASE_URL", examples.config.database_url)
+    return examples.folder
+
+
+@pytest.fixture
+def own_examples(store_kind: str, request: pytest.FixtureRequest) -> Iterator[Any]:
+    if store_kind == "memory":
+        yield copied(request.getfixturevalue("examples_in_memory"))
+    else:
+        with Refdesk(request.getfixturevalue("own_folder")) as desk:
             yield desk
 
 

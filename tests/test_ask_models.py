@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.answer import Answer, Content, Done, Event, Replace, Verifying
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, NOT_IN_DOCUMENTS
 from wire_server import Recorded, WireServer
+
+STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 DOUBTFUL = "Which colour is the housing of the CM-2 current meter?"
@@ -48,8 +51,8 @@ class Asker:
 
 
 @pytest.fixture
-def asker(own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Asker:
-    return Asker(own_folder, server, monkeypatch)
+def asker(shared_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Asker:
+    return Asker(shared_folder, server, monkeypatch)
 
 
 def number_of(request: Recorded, words: str) -> str:

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from conftest import run_refdesk
+from memory_desk import ON_DISK
 from refdesk import Refdesk, UsageError
 from refdesk.serve.evaluation import evaluate, holds, read_questions, summary, word_f1
+
+STORES = ON_DISK
 
 ROWS = [
     {

@@ -13,11 +13,14 @@ import pytest
 from answer_samples import TYPICAL
 from conftest import run_refdesk
 from http_server import Server, served, serving
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.answer import FailedModel, answer_from_dict
 from refdesk.errors import ProviderRefused, ProviderUnavailable
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from wire_server import WireServer
+
+STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 DOUBTFUL = "Which colour is the housing of the CM-2 current meter?"

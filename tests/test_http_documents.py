@@ -17,16 +17,21 @@ from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
 from http_server import Server, read_events, served, serving
-from library_samples import open_desk, wait_until
+from library_samples import wait_until
+from memory_desk import ON_DISK, open_either
 from refdesk import Refdesk
 from timing import PATIENCE_S
+
+STORES = ON_DISK
 
 NOTE = b"# Pilotage\n\nA pilot boards at the fairway buoy. The fee is 340 crowns."
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Refdesk]:
-    with open_desk(tmp_path / "library", **{"serve.max_upload_mb": 1, "serve.fetch_networks": "127.0.0.1/32"}) as found:
+def desk(store_kind: str, tmp_path: Path) -> Iterator[Refdesk]:
+    with open_either(
+        store_kind, tmp_path / "library", **{"serve.max_upload_mb": 1, "serve.fetch_networks": "127.0.0.1/32"}
+    ) as found:
         yield found
 
 

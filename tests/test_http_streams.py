@@ -18,10 +18,13 @@ import httpx2
 import pytest
 
 from http_server import Server, read_events, served, serving
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.serve.http import sse
 from timing import PATIENCE_S
 from wire_server import WireServer
+
+STORES = ON_DISK
 
 BODY = {"message": "What does the annual inspection of a tide gauge cost?", "cache": False}
 

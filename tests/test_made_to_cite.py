@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.answer import Answer
 from refdesk.ask.attest import with_markers
@@ -13,6 +14,8 @@ from refdesk.ask.markers import ClaimText
 from refdesk.ask.small_models import HEAD
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from wire_server import WireServer
+
+STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 PROOF = "The anchor is a cast iron sinker of 350 kg."
@@ -30,8 +33,8 @@ class Library:
 
 
 @pytest.fixture
-def library(own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Library:
-    return Library(own_folder, server, monkeypatch)
+def library(shared_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Library:
+    return Library(shared_folder, server, monkeypatch)
 
 
 def test_a_sentence_without_a_marker_gets_that_of_its_proof(library: Library, server: WireServer) -> None:

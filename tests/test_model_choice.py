@@ -9,9 +9,12 @@ import pytest
 
 from conftest import run_refdesk
 from http_server import serving
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.errors import ModelNotAllowed
 from wire_server import WireServer
+
+STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 ALLOWED = {"llm.allowed": "openai:large-70b, anthropic:claude-test"}

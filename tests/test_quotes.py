@@ -14,7 +14,10 @@ import orjson
 import pytest
 
 from conftest import run_refdesk
+from memory_desk import KINDS
 from refdesk import Answer, Refdesk
+
+STORES = KINDS
 
 ROOT = Path(__file__).parent.parent
 QUESTIONS = [
@@ -66,6 +69,7 @@ def test_every_claim_over_the_examples_is_the_text_of_its_page(examples: Refdesk
     assert sum(check(examples, examples.ask_sync(question)) for question in (*QUESTIONS, *MORE)) > 60
 
 
+@pytest.mark.only_on("sql", "postgres", reason="the command line opens the library a second time")
 @pytest.mark.parametrize("text", ODD, ids=["dashes", "letters", "emoji", "markup"])
 def test_odd_signs_go_through_every_door(desk: Refdesk, tmp_path: Path, text: str) -> None:
     desk.add_text("kestrel", f"{text} Another sentence is about herons and reeds.")

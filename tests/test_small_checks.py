@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 from context_samples import chunk, context, passage
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.answer import Answer, Citation
 from refdesk.ask.small_models import proofs
 from refdesk.ask.writing import WORD_FOR_WORD
 from refdesk.prompts import NOT_IN_DOCUMENTS, SUMMARY_MARK
 from wire_server import Recorded, WireServer
+
+STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 UNSURE = "How did sales of current meters develop against the year before?"  # a table says it, in other words
@@ -95,8 +98,8 @@ class Library:
 
 
 @pytest.fixture
-def library(own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Library:
-    return Library(own_folder, server, monkeypatch)
+def library(shared_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Library:
+    return Library(shared_folder, server, monkeypatch)
 
 
 def shown(request: Recorded) -> int:

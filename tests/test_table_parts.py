@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from memory_desk import KINDS, AnyDesk, kept_in
 from refdesk import Refdesk
 from refdesk.ask.table_rows import Order, asked_order
+
+STORES = KINDS
 
 BALANCE = """<html><body><p>Balance sheet of Ortel (in millions)</p>
 <table><tr><th></th><th>2022</th><th>2021</th></tr>
@@ -27,10 +30,16 @@ BALANCE = """<html><body><p>Balance sheet of Ortel (in millions)</p>
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     with Refdesk(tmp_path_factory.mktemp("parts") / "library") as desk:
         desk.add_texts([{"name": "balance.html", "text": BALANCE, "format": "html"}])
         yield desk
+
+
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
 
 
 @pytest.mark.parametrize(
@@ -42,7 +51,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
         ("Which years are shown in the table?", "2022; 2021"),
     ],
 )
-def test_what_is_listed_is_the_short_answer_with_a_citation_for_each(desk: Refdesk, question: str, short: str) -> None:
+def test_what_is_listed_is_the_short_answer_with_a_citation_for_each(desk: AnyDesk, question: str, short: str) -> None:
     answer = desk.ask_sync(question, document="balance.html", cache=False)
     assert answer.short == short
     assert answer.confidence.level != "high"
@@ -57,7 +66,7 @@ def test_what_is_listed_is_the_short_answer_with_a_citation_for_each(desk: Refde
         "What are the components of assets under construction?",
     ],
 )
-def test_of_something_else_no_rows_are_listed(desk: Refdesk, question: str) -> None:
+def test_of_something_else_no_rows_are_listed(desk: AnyDesk, question: str) -> None:
     answer = desk.ask_sync(question, document="balance.html", cache=False)
     assert "; " not in answer.short
 
@@ -76,7 +85,7 @@ def test_neither_its_company_nor_the_highest_asks_for_a_section(tmp_path: Path) 
         assert desk.ask_sync("What are the components of state taxes?", cache=False).short == "Kentucky; Texas"
 
 
-def test_who_names_one_row_gets_its_number(desk: Refdesk) -> None:
+def test_who_names_one_row_gets_its_number(desk: AnyDesk) -> None:
     answer = desk.ask_sync("What were the current assets debtors in 2022?", document="balance.html", cache=False)
     assert answer.short.startswith("30.2")
 
@@ -89,7 +98,7 @@ def test_who_names_one_row_gets_its_number(desk: Refdesk) -> None:
     ],
 )
 def test_a_year_is_proved_by_its_head_and_the_numbers_it_was_chosen_by(
-    desk: Refdesk, question: str, short: str, quotes: list[str]
+    desk: AnyDesk, question: str, short: str, quotes: list[str]
 ) -> None:
     answer = desk.ask_sync(question, document="balance.html", cache=False)
     assert answer.short == short
@@ -157,10 +166,16 @@ STAFF = """# Workshop
 
 
 @pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made_workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     with Refdesk(tmp_path_factory.mktemp("workshop") / "library") as desk:
         desk.add_texts([{"name": "workshop.md", "text": STAFF, "format": "markdown"}])
         yield desk
+
+
+@pytest.fixture(scope="module")
+def workshop(store_kind: str, made_workshop: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made_workshop) as found:
+        yield found
 
 
 @pytest.mark.parametrize(
@@ -178,7 +193,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     ],
 )
 def test_the_first_few_and_all_in_order_are_listed_without_the_total(
-    workshop: Refdesk, question: str, short: str
+    workshop: AnyDesk, question: str, short: str
 ) -> None:
     answer = workshop.ask_sync(question, cache=False)
     assert answer.short == short
@@ -195,7 +210,7 @@ def test_the_first_few_and_all_in_order_are_listed_without_the_total(
         pytest.param("Which eight names have the highest wage?", id="fewer_rows"),
     ],
 )
-def test_what_the_table_does_not_have_is_not_put_in_order(workshop: Refdesk, question: str) -> None:
+def test_what_the_table_does_not_have_is_not_put_in_order(workshop: AnyDesk, question: str) -> None:
     assert "; " not in workshop.ask_sync(question, cache=False).short
 
 

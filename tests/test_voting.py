@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from http_server import serving
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.answer import Answer, Claim, Content, Done, Event, Replace, Thinking
 from refdesk.ask.support import read_claim
@@ -19,6 +20,8 @@ from refdesk.ask.voting import align, is_kept, same
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.providers.shipped import OnnxEmbedder
 from wire_server import Recorded, Reply, WireServer
+
+STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 EMBED = OnnxEmbedder().embed_query
@@ -64,8 +67,8 @@ class Voter:
 
 
 @pytest.fixture
-def voter(own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Voter:
-    return Voter(own_folder, server, monkeypatch)
+def voter(shared_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Voter:
+    return Voter(shared_folder, server, monkeypatch)
 
 
 def test_what_only_one_draft_says_goes(voter: Voter, server: WireServer) -> None:
