@@ -183,6 +183,17 @@ def examples_of_file(
 
 
 @pytest.fixture
+def new_folder(store_kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where a test makes a library of its own, and opens it as often as it likes."""
+    if store_kind == "postgres":
+        with postgres_server.database() as url:
+            monkeypatch.setenv("REFDESK_DATABASE_URL", url)
+            yield tmp_path / "library"
+    else:
+        yield tmp_path / "library"
+
+
+@pytest.fixture
 def shared_folder(examples: Refdesk, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of `examples`, to be opened once more, or read by commands."""
     monkeypatch.setenv("REFDESK_DATABASE_URL", examples.config.database_url)

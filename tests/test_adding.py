@@ -29,9 +29,13 @@ from library_samples import (
     write_note,
     write_notes,
 )
+from memory_desk import ON_DISK
 from refdesk.errors import UsageError
 from refdesk.types import Added, Progress
 from timing import PATIENCE_S
+
+STORES = ON_DISK
+pytestmark = pytest.mark.usefixtures("new_folder")  # in `tmp_path / "library"`
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "documents"
 COMMAND = "from refdesk.serve.cli.documents import main; main()"

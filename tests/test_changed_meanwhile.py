@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 
 from library_samples import assert_whole, found_by, open_desk, seen_by, word, write_mail, write_note
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.types import Added, Progress
 from upload_samples import hand_in as upload
 from upload_samples import work_off
+
+STORES = ON_DISK
+pytestmark = pytest.mark.usefixtures("new_folder")  # in `tmp_path / "library"`
 
 
 @pytest.fixture

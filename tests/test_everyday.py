@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_desk import KINDS, AnyDesk, kept_in
+from memory_desk import KINDS, AnyDesk, kept_in, open_either
 from refdesk import Answer, Refdesk
 from refdesk.answer import Turn
 from refdesk.ask.classify import asked_form, captions, expansion, short_forms
@@ -300,14 +300,15 @@ def test_what_stands_between_two_lists_ends_the_first() -> None:
 
 
 def test_the_list_that_holds_the_answer_is_given_though_a_line_beside_it_has_more_of_the_words(
+    store_kind: str,
     tmp_path: Path,
 ) -> None:
-    with Refdesk(tmp_path / "library") as desk:
-        (tmp_path / "report.md").write_text(
+    with open_either(store_kind, tmp_path / "library") as desk:
+        text = (
             "# CURRENT MEDICATIONS\n\n1. Lisinopril 10mg, once daily\n2. Metformin 500mg, twice daily\n\n"
             "Report 38 on Jonathan Harrison, taken currently\n"
         )
-        desk.add(tmp_path / "report.md")
+        desk.add_text("report.md", text, format="markdown")
         answer = desk.ask_sync("Which medications does Jonathan Harrison currently take?", cache=False)
         assert "Lisinopril" in answer.content
         assert "Metformin" in answer.content
@@ -367,11 +368,10 @@ Bring it alongside and secure it with two lines. Take the load on the winch. The
 """
 
 
-def test_how_to_do_something_is_told_by_the_section_called_after_it(tmp_path: Path) -> None:
+def test_how_to_do_something_is_told_by_the_section_called_after_it(store_kind: str, tmp_path: Path) -> None:
     """Another section may have the question's very words, "recover the float", and not say how."""
-    (tmp_path / "mooring.md").write_text(MOORING)
-    with Refdesk(tmp_path / "library") as desk:
-        desk.add(tmp_path / "mooring.md")
+    with open_either(store_kind, tmp_path / "library") as desk:
+        desk.add_text("mooring.md", MOORING, format="markdown")
         answer = desk.ask_sync("How do I recover the float?")
         assert [claim.text for claim in answer.claims] == [
             "Bring it alongside and secure it with two lines.",

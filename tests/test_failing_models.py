@@ -228,6 +228,7 @@ def test_without_documents_nobody_stands_in(
     assert len([one for one in caplog.records if one.name == "refdesk.ask" and one.levelno == logging.WARNING]) == 2
 
 
+@pytest.mark.only_on("sql", reason="how processes tell one another is the same on all of them")
 def test_the_log_and_the_figures_of_two_workers(own_folder: Path, wire: WireServer) -> None:
     wire.fail(401, times=6)
     environment = wire.openai_env("writer-8b")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from openpyxl import Workbook
 
-from memory_desk import KINDS, AnyDesk, kept_in
+from memory_desk import KINDS, AnyDesk, kept_in, open_either
 from refdesk import Answer, Refdesk
 from refdesk.parsers import html, mail, sheets, text
 from refdesk.parsers.build import ParseOptions
@@ -296,10 +296,9 @@ GUIDE = """<h1>Budget guide</h1><ul><li>Step 1: Leave accounts out</li><li>Step 
 <h2>Step 3: Read the report</h2><p>The report shows what was spent and what was planned.</p>"""
 
 
-def test_contents_are_no_steps(tmp_path: Path) -> None:
-    (tmp_path / "guide.html").write_text(GUIDE)
-    with Refdesk(tmp_path / "library") as desk:
-        desk.add(tmp_path / "guide.html")
+def test_contents_are_no_steps(store_kind: str, tmp_path: Path) -> None:
+    with open_either(store_kind, tmp_path / "library") as desk:
+        desk.add_text("guide.html", GUIDE, format="html")
         answer = desk.ask_sync("How do I leave an account out of the budget?", cache=False)
         assert "tick the box of each account" in answer.content
         assert "Read the report" not in answer.content
@@ -322,11 +321,9 @@ Dr Peter Lowe
 """
 
 
-def test_what_is_said_of_another_is_not_sure(tmp_path: Path) -> None:
-    (tmp_path / "offer.txt").write_text(OFFER)
-    (tmp_path / "statutes.md").write_text(STATUTES)
-    with Refdesk(tmp_path / "library") as desk:
-        desk.add(tmp_path / "offer.txt")
-        desk.add(tmp_path / "statutes.md")
+def test_what_is_said_of_another_is_not_sure(store_kind: str, tmp_path: Path) -> None:
+    with open_either(store_kind, tmp_path / "library") as desk:
+        desk.add_text("offer.txt", OFFER)
+        desk.add_text("statutes.md", STATUTES, format="markdown")
         assert desk.ask_sync("What salary does Clara Moss get?", cache=False).confidence.level != "high"
         assert desk.ask_sync("Which salary is paid a year?", cache=False).confidence.level == "high"

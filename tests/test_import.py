@@ -12,9 +12,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.errors import ProviderRefused, ProviderUnavailable, UsageError
 from refdesk.ingest.imported import Airtable, read_lines
+
+STORES = ON_DISK
+pytestmark = pytest.mark.usefixtures("new_folder")  # in `tmp_path / "library"`
 
 ANCHOR = {
     "chunk_id": "c1",

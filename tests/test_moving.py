@@ -26,12 +26,16 @@ from library_samples import (
     write_mail,
     write_note,
 )
+from memory_desk import ON_DISK
 from refdesk import Refdesk, UsageError
 from refdesk.caller_desk import CallerDesk
 from refdesk.errors import NotFound
 from refdesk.records import Move
 from refdesk.store.schema import documents
 from timing import PATIENCE_S
+
+STORES = ON_DISK
+pytestmark = pytest.mark.usefixtures("new_folder")  # in `tmp_path / "library"`
 
 METHODS: tuple[Any, ...] = ("bm25", "dense", "hybrid", "rrf")
 
@@ -163,6 +167,21 @@ def test_readers_see_the_old_or_the_new(desk: Refdesk) -> None:
         stop.set()
         thread.join()
     assert looked > 10 and wrong == []
+
+
+def test_chunks_of_two_generations_are_not_read_together(desk: Refdesk) -> None:
+    """An index that was asked before a change, or after it, may name the old chunk, the new one, or both."""
+    store, before = desk.parts.documents, desk.parts.reader.generation()
+    (old,) = (one.id for one in desk.chunks("text 1"))
+    assert store.hydrate([old], before).keys() == {old}
+    with open_desk(desk.folder) as other:
+        other.add_text("text 1", f"The buoy {word(1)} was moored elsewhere.", collection="default")
+        other.move("text 1", "archive")
+        (new,) = (one.id for one in other.chunks("text 1"))
+    assert new != old
+    assert {key: document.collection for key, (_, document) in store.hydrate([old, new], before).items()} == {
+        new: "archive"
+    }
 
 
 @pytest.mark.parametrize("place", ["", "../secrets", "a//b", "."])
@@ -327,6 +346,7 @@ def test_many_are_removed_in_several_steps(desk: Refdesk) -> None:
     assert_whole(desk)
 
 
+@pytest.mark.only_on("sql", reason="PostgreSQL's indexes are not in the folder")
 @pytest.mark.parametrize("change", ["rename", "remove_collection", "rename_collection", "move"])
 def test_a_lost_index_is_made_anew_first(desk: Refdesk, change: str) -> None:
     desk.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_desk import KINDS, AnyDesk, kept_in
+from memory_desk import KINDS, AnyDesk, kept_in, open_either
 from refdesk import Refdesk
 from refdesk.ask.table_rows import Order, asked_order
 
@@ -71,13 +71,13 @@ def test_of_something_else_no_rows_are_listed(desk: AnyDesk, question: str) -> N
     assert "; " not in answer.short
 
 
-def test_neither_its_company_nor_the_highest_asks_for_a_section(tmp_path: Path) -> None:
+def test_neither_its_company_nor_the_highest_asks_for_a_section(store_kind: str, tmp_path: Path) -> None:
     """A wrapped "Net income attributable to Ortel:" is a section called like the company."""
     rows = [("ORTEL:", "", ""), ("Basic", "4.1", "3.9"), ("Diluted", "4.0", "3.8"), ("State taxes", "", "")]
     rows += [("Kentucky", "31.5", "30.2"), ("Texas", "29.4", "33.1")]
     cells = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     text = f"<p>Ortel (in millions)</p><table><tr><th></th><th>2022</th><th>2021</th></tr>{cells}</table>"
-    with Refdesk(tmp_path / "library") as desk:
+    with open_either(store_kind, tmp_path / "library") as desk:
         desk.add_texts([{"name": "Ortel_2022_report.html", "text": text, "format": "html"}])
         assert "Basic" not in desk.ask_sync("Which competitors does Ortel name?", cache=False).short
         highest = desk.ask_sync("Which of the state taxes was the highest in 2022?", cache=False)
@@ -106,9 +106,9 @@ def test_a_year_is_proved_by_its_head_and_the_numbers_it_was_chosen_by(
     assert all(figure.cells for figure in answer.figures)
 
 
-def test_columns_are_named_as_programs_write_them_and_the_document_by_its_name(tmp_path: Path) -> None:
+def test_columns_are_named_as_programs_write_them_and_the_document_by_its_name(store_kind: str, tmp_path: Path) -> None:
     rows = "\n".join(f"2025-10-{day:02},{day / 10:.1f},{4 + day}" for day in range(1, 21))
-    with Refdesk(tmp_path / "library") as desk:
+    with open_either(store_kind, tmp_path / "library") as desk:
         desk.add_texts([{"name": "gull-rock.csv", "text": f"day,tide_level_m,windSpeed\n{rows}", "format": "csv"}])
         tide = desk.ask_sync("What is the average tide level at Gull Rock?", cache=False)
         assert tide.short == "1.05"
@@ -136,8 +136,10 @@ PARTS = """# Mooring
         ("Which parts have a price of at least 390?", "Sinker block; Ground chain; Polyester rope"),
     ],
 )
-def test_rows_over_or_under_a_number_are_found_by_its_unit(tmp_path: Path, question: str, short: str) -> None:
-    with Refdesk(tmp_path / "library") as desk:
+def test_rows_over_or_under_a_number_are_found_by_its_unit(
+    store_kind: str, tmp_path: Path, question: str, short: str
+) -> None:
+    with open_either(store_kind, tmp_path / "library") as desk:
         desk.add_texts([{"name": "mooring.md", "text": PARTS}])
         answer = desk.ask_sync(question, cache=False)
     assert answer.short == short
@@ -146,8 +148,8 @@ def test_rows_over_or_under_a_number_are_found_by_its_unit(tmp_path: Path, quest
 
 
 @pytest.mark.parametrize("question", ["Which parts weigh more than 10 metres?", "Which parts do not weigh over 10 kg?"])
-def test_rows_of_another_unit_or_of_a_denial_are_not_listed(tmp_path: Path, question: str) -> None:
-    with Refdesk(tmp_path / "library") as desk:
+def test_rows_of_another_unit_or_of_a_denial_are_not_listed(store_kind: str, tmp_path: Path, question: str) -> None:
+    with open_either(store_kind, tmp_path / "library") as desk:
         desk.add_texts([{"name": "mooring.md", "text": PARTS}])
         assert "; " not in desk.ask_sync(question, cache=False).short
 
