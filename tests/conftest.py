@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ def examples_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, made = base / "examples" / "library", base / "examples-made"
     with FileLock(base / "examples.lock"):
         if not made.exists():
-            done = run_refdesk("--library", folder, "add", DOCUMENTS)
+            done = run_refdesk("--library", folder, "add", DOCUMENTS, REFDESK_DATABASE_URL="")
             assert done.returncode == 0, done.stderr
             made.touch()
     return folder
@@ -113,10 +113,9 @@ def examples(store_kind: str, request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture(scope="session")
-def examples_in_sql(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def examples_in_sql(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Refdesk]:
     folder = tmp_path_factory.mktemp("shared") / "library"
-    shutil.copytree(examples_folder, folder)
-    with Refdesk(folder) as desk:
+    with _copy("sql", folder, request) as url, Refdesk(folder, database=url) as desk:
         yield desk
 
 
@@ -134,62 +133,46 @@ def examples_database(examples_in_sql: Refdesk) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def examples_in_postgres(
-    examples_folder: Path, examples_database: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Refdesk]:
+def examples_in_postgres(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Refdesk]:
     folder = tmp_path_factory.mktemp("shared") / "library"
-    with _in_postgres(examples_folder, folder, examples_database) as url, Refdesk(folder, database=url) as desk:
+    with _copy("postgres", folder, request) as url, Refdesk(folder, database=url) as desk:
         yield desk
 
 
 @contextmanager
-def _in_postgres(originals: Path, folder: Path, database: str) -> Iterator[str]:
-    """A copy of the examples; what is of SQLite is left behind, so that nobody can read it by mistake."""
-    shutil.copytree(originals, folder, ignore=shutil.ignore_patterns("library.db*", "index"))
-    with postgres_server.database(like=database) as url:
-        yield url
+def _copy(kind: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A copy of the examples in a folder; gives the address of its database, or none for SQLite in the folder."""
+    originals = request.getfixturevalue("examples_folder")
+    if kind == "postgres":  # what is of SQLite is left behind, so that nobody can read it by mistake
+        shutil.copytree(originals, folder, ignore=shutil.ignore_patterns("library.db*", "index"))
+        with postgres_server.database(like=request.getfixturevalue("examples_database")) as url:
+            yield url
+    else:
+        shutil.copytree(originals, folder)
+        yield ""
 
 
 @pytest.fixture
-def own_folder(
-    store_kind: str, examples_folder: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: Any
-) -> Iterator[Path]:
+def own_folder(store_kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: Any) -> Iterator[Path]:
     """A copy of the examples' library that a test may change or break."""
-    folder = tmp_path / "library"
-    if store_kind == "postgres":
-        with _in_postgres(examples_folder, folder, request.getfixturevalue("examples_database")) as url:
-            monkeypatch.setenv("REFDESK_DATABASE_URL", url)
-            yield folder
-    else:
-        yield Path(shutil.copytree(examples_folder, folder))
+    with _copy(store_kind, tmp_path / "library", request) as url:
+        monkeypatch.setenv("REFDESK_DATABASE_URL", url)
+        yield tmp_path / "library"
 
 
 @pytest.fixture(scope="module")
-def examples_of_file(
-    store_kind: str, examples_folder: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Refdesk]:
+def examples_of_file(store_kind: str, request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Refdesk]:
     """The examples, for all tests of a file to change."""
     folder = tmp_path_factory.mktemp("own") / "library"
-    if store_kind == "postgres":
-        with (
-            _in_postgres(examples_folder, folder, request.getfixturevalue("examples_database")) as url,
-            Refdesk(folder, database=url) as desk,
-        ):
-            yield desk
-    else:
-        shutil.copytree(examples_folder, folder)
-        with Refdesk(folder) as desk:
-            yield desk
+    with _copy(store_kind, folder, request) as url, Refdesk(folder, database=url) as desk:
+        yield desk
 
 
 @pytest.fixture
 def new_folder(store_kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where a test makes a library of its own, and opens it as often as it likes."""
-    if store_kind == "postgres":
-        with postgres_server.database() as url:
-            monkeypatch.setenv("REFDESK_DATABASE_URL", url)
-            yield tmp_path / "library"
-    else:
+    with postgres_server.database() if store_kind == "postgres" else nullcontext("") as url:
+        monkeypatch.setenv("REFDESK_DATABASE_URL", url)
         yield tmp_path / "library"
 
 

@@ -34,8 +34,7 @@ from refdesk.errors import UsageError
 from refdesk.types import Added, Progress
 from timing import PATIENCE_S
 
-STORES = ON_DISK
-pytestmark = pytest.mark.usefixtures("new_folder")  # in `tmp_path / "library"`
+STORES = ON_DISK  # of those that take `new_folder`; the others ask how files are read, which no store knows of
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "documents"
 COMMAND = "from refdesk.serve.cli.documents import main; main()"
@@ -59,7 +58,7 @@ def test_folder_again_does_nothing(tmp_path: Path) -> None:
         assert (desk.documents(), desk.parts.documents.state()) == before
 
 
-def test_changed_file_is_replaced_and_keeps_its_id(tmp_path: Path) -> None:
+def test_changed_file_is_replaced_and_keeps_its_id(new_folder: Path, tmp_path: Path) -> None:
     notes = write_notes(tmp_path / "notes", 3)
     with open_desk(tmp_path / "library") as desk:
         desk.add(notes)
@@ -76,7 +75,7 @@ def test_changed_file_is_replaced_and_keeps_its_id(tmp_path: Path) -> None:
         assert sorted(kept) == sorted(document.content_hash for document in desk.documents())
 
 
-def test_same_content_is_taken_in_once(tmp_path: Path) -> None:
+def test_same_content_is_taken_in_once(new_folder: Path, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     write_note(notes, 0)
     shutil.copy(notes / "note-0.md", notes / "copy.md")
@@ -187,7 +186,7 @@ def test_example_mail_has_its_attachment(tmp_path: Path) -> None:
         assert not [path for path in (tmp_path / "library" / "files").rglob("*") if path.is_file()]
 
 
-def test_attachments_follow_their_mail(tmp_path: Path) -> None:
+def test_attachments_follow_their_mail(new_folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "mail.eml"
     path.write_bytes(
         mail(("a.txt", f"Buoy {word(1)} here."), ("a.txt", f"Buoy {word(2)} here."), ("b.txt", "Lamp oil."))
@@ -206,7 +205,7 @@ def test_attachments_follow_their_mail(tmp_path: Path) -> None:
         assert_repaired(desk)
 
 
-def test_attachments_of_a_killed_run_are_taken_up_again(tmp_path: Path) -> None:
+def test_attachments_of_a_killed_run_are_taken_up_again(new_folder: Path, tmp_path: Path) -> None:
     """Killed after the mail was stored and before its attachments were."""
     path = tmp_path / "mail.eml"
     path.write_bytes(
@@ -278,7 +277,7 @@ def test_bad_files_in_the_middle_of_good_ones(tmp_path: Path) -> None:
         assert desk.document("note-1c-secret.pdf").error == ""
 
 
-def test_a_file_that_breaks_keeps_its_old_content_until_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_that_breaks_keeps_its_old_content_until_it_is_whole(new_folder: Path, tmp_path: Path) -> None:
     path = write_note(tmp_path / "notes", 0)
     with open_desk(tmp_path / "library") as desk:
         desk.add(path)

@@ -390,6 +390,7 @@ def test_backup_and_restore(folder: Path, tmp_path: Path) -> None:
     assert "there is no file" in complaint(tmp_path / "new", "restore", tmp_path / "none.tar", code=2).lower()
 
 
+@pytest.mark.only_on("sql", reason="it adds and asks as the other commands do")
 def test_demo(own_folder: Path) -> None:
     """The examples are there already, in another collection; a handful of files stands for them here."""
     said = refdesk(own_folder, "demo", "--documents", DOCUMENTS / "wb7-field-manual.epub")

@@ -190,6 +190,7 @@ def asked(folder: Path, **options: Any) -> Answer:
         return desk.ask_sync(QUESTION, cache=False, **options)
 
 
+@pytest.mark.only_on("sql", reason="what differs is the model")
 @pytest.mark.parametrize("model", STRONG)
 def test_by_default_a_strong_model_reads_everything_and_is_verified(
     own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, model: str

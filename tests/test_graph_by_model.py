@@ -404,6 +404,7 @@ def test_an_older_program_does_not_take_the_job_for_a_file() -> None:
         new_job("graph", "", "", [job])
 
 
+@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 def test_on_the_command_line(folder: Path, server: WireServer) -> None:
     server.answer_by(reply)
     filled(folder).close()

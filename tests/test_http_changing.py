@@ -10,12 +10,8 @@ import pytest
 
 from http_server import Server, serving
 from library_samples import open_desk, wait_until
-from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.types import Job
-
-STORES = ON_DISK
-pytestmark = pytest.mark.usefixtures("new_folder")  # in `tmp_path / "library"`
 
 NAMES = {"gates.md": "harbour", "cranes.md": "harbour/2024", "pay.md": "hr", "notes.md": "default"}
 

@@ -91,6 +91,7 @@ def test_files_are_accepted_at_once_and_ready_soon(server: Server, desk: Refdesk
     assert list(desk.files.waiting.iterdir()) == []
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_progress_comes_as_events(server: Server) -> None:
     seen: list[dict[str, Any]] = []
 
@@ -118,6 +119,7 @@ def test_progress_comes_as_events(server: Server) -> None:
     assert "password" not in str(seen) and "owner" not in seen[0]
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_a_client_that_leaves_changes_nothing(server: Server, desk: Refdesk) -> None:
     """Half a form is nothing; a whole one is added, whoever waits for it."""
     part = (
@@ -133,6 +135,7 @@ def test_a_client_that_leaves_changes_nothing(server: Server, desk: Refdesk) -> 
     assert whole["status"] == "ready"
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 @pytest.mark.parametrize(
     "data", [b"--x\r\nContent-Disposition: form-data; name=files; filename=a\r\n\r\nabc", b"junk", b""]
 )
@@ -142,6 +145,7 @@ def test_a_form_that_breaks_off_is_refused(server: Server, desk: Refdesk, data: 
     assert desk.jobs.all() == {} and not list(desk.files.waiting.glob("*.part"))
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_wrong_forms_are_said_to_be_wrong(server: Server) -> None:
     assert "multipart" in problem(server.post("/api/documents", json={"files": []}), 400)
     assert "no file" in problem(server.post("/api/documents", files={"x": (None, "y")}), 400)
@@ -151,6 +155,7 @@ def test_wrong_forms_are_said_to_be_wrong(server: Server) -> None:
     assert server.get("/api/uploads").json()["uploads"] == []
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_a_file_over_the_limit_is_413_and_leaves_nothing(server: Server, desk: Refdesk) -> None:
     answer = send(server, ("small.txt", b"small"), ("large.txt", b"x" * (1 << 20) + b"x"))
     assert "large.txt is larger than 1 MB" in problem(answer, 413)
@@ -159,6 +164,7 @@ def test_a_file_over_the_limit_is_413_and_leaves_nothing(server: Server, desk: R
     assert send(server, ("just.txt", b"The lamp is lit. " * 60_000)).status_code == 202  # 1,020,000 bytes
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_names_are_never_paths(server: Server, desk: Refdesk) -> None:
     outside = desk.folder.parent / "escaped.txt"
     names = ["../../escaped.txt", f"{outside}", "..\\..\\escaped.txt", "a\x00b.txt", "<script>alert(1)</script>.txt"]
@@ -185,6 +191,7 @@ class Web(BaseHTTPRequestHandler):
         """Not on the terminal."""
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_documents_by_address(server: Server, desk: Refdesk) -> None:
     web = ThreadingHTTPServer(("127.0.0.1", 0), Web)
     threading.Thread(target=web.serve_forever, daemon=True).start()
@@ -262,6 +269,7 @@ def test_retry_of_a_document_and_of_an_upload(server: Server, desk: Refdesk) -> 
     assert "has not failed" in problem(server.post(f"/api/documents/{one['document_id']}/retry"), 400)
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_retry_of_a_file_on_the_server(server: Server, desk: Refdesk, tmp_path: Path) -> None:
     path = tmp_path / "later.pdf"
     path.write_bytes(b"%PDF-1.7 torn")
@@ -309,6 +317,7 @@ def test_listing_by_name_status_and_place(server: Server) -> None:
         problem(server.get("/api/documents", params=wrong), 400)
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_the_original_comes_back_as_a_download(server: Server) -> None:
     page = b"<!doctype html><title>x</title><p>The weir. <script>alert(1)</script>"
     (one,) = added(server, ('sub/wëir "x".html', page))
@@ -427,6 +436,7 @@ def test_a_server_ends_while_someone_follows_the_uploads(tmp_path: Path) -> None
     assert not thread.is_alive() and any("server_stopping" in line for line in lines)
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_openapi_shows_every_route(server: Server) -> None:
     schema = server.get("/openapi.json").json()
     for path, methods in {

@@ -9,13 +9,10 @@ import openai
 import pytest
 
 from http_server import Server, serving
-from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.serve.http.openai import _amended
 from refdesk.serve.http.sse import Waits
 from wire_server import WireServer
-
-STORES = ON_DISK
 
 QUESTION = "What does the annual inspection of a tide gauge cost?"
 LEVELS = ["refdesk", "refdesk-basic", "refdesk-standard", "refdesk-enhanced", "refdesk-maximum"]

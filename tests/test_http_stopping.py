@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 
 from http_server import Event, Server, read_events, serving
-from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.serve.http.sse import Waits
 from timing import PATIENCE_S
 from wire_server import WireServer
-
-STORES = ON_DISK
 
 TALK = "stopping"
 BODY = {"message": "What does the annual inspection of a tide gauge cost?", "session_id": TALK, "cache": False}

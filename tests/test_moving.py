@@ -184,6 +184,7 @@ def test_chunks_of_two_generations_are_not_read_together(desk: Refdesk) -> None:
     }
 
 
+@pytest.mark.only_on("sql", reason="it is refused before it is looked for")
 @pytest.mark.parametrize("place", ["", "../secrets", "a//b", "."])
 def test_what_is_no_collection_is_refused(desk: Refdesk, place: str) -> None:
     with pytest.raises(UsageError, match="is not a valid collection name"):
@@ -236,6 +237,7 @@ def test_renamed(desk: Refdesk) -> None:
     assert_repaired(desk)
 
 
+@pytest.mark.only_on("sql", reason="it is refused before it is looked for")
 @pytest.mark.parametrize("name", ["", "  \n", "\0", "x" * 501, None, 7], ids=repr)
 def test_what_is_no_name_is_refused(desk: Refdesk, name: Any) -> None:
     with pytest.raises(UsageError, match="a document name must have 1 to 500 characters"):
@@ -453,6 +455,7 @@ def test_killed_between_two_documents_of_one_name(desk: Refdesk) -> None:
         assert (places(again, 8), places(again, 9)) == ({"b"}, {"b/old/old"})
 
 
+@pytest.mark.only_on("sql", reason="what is read again is the same for every store")
 def test_a_folder_added_again_after_its_collection_was_moved_adds_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()

@@ -111,6 +111,7 @@ def test_of_two_that_come_in_one_moment_the_second_is_the_later(desk: Refdesk) -
     assert list(desk.jobs.all()) == [str(number) for number in range(200)]
 
 
+@pytest.mark.only_on("sql", reason="what is read again is the same for every store")
 def test_a_renamed_document_is_not_replaced_by_a_new_file_of_its_old_name(desk: Refdesk, uploads: Uploads) -> None:
     hand_in(desk, "contract.md", b"The lease of 2023 is for one year.")
     uploads.wake()
@@ -122,6 +123,7 @@ def test_a_renamed_document_is_not_replaced_by_a_new_file_of_its_old_name(desk: 
     assert sorted(one.name for one in desk.documents()) == ["contract-2023.md", "contract.md"]
 
 
+@pytest.mark.only_on("sql", reason="what is read again is the same for every store")
 def test_a_failed_one_is_tried_again_with_its_password(desk: Refdesk, uploads: Uploads) -> None:
     hand_in(desk, "secret.pdf", locked_pdf("tide"))
     uploads.wake()
@@ -231,6 +233,7 @@ def test_two_processes_share_one_queue(desk: Refdesk) -> None:
     assert len(desk.documents(status="ready")) == 6
 
 
+@pytest.mark.only_on("sql", reason="it is told by the process, not by the store")
 def test_subscribers_see_every_step_and_only_what_is_theirs(desk: Refdesk, uploads: Uploads) -> None:
     async def follow(caller: Caller) -> list[tuple[str, str]]:
         seen: list[tuple[str, str]] = []
