@@ -102,6 +102,7 @@ def test_ask_in_json_is_one_value(own_folder: Path) -> None:
     assert {"understand", "retrieve", "attest"} <= {stage["name"] for stage in answer["trace"]["stages"]}
 
 
+@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 def test_what_is_not_there_has_an_exit_code_of_its_own(own_folder: Path) -> None:
     done = run_refdesk("--library", own_folder, "ask", "Who won the football world cup in 1998?")
     assert done.returncode == 3

@@ -276,7 +276,7 @@ def test_what_airtable_says_against_it_is_passed_on(
     desk: Refdesk, base: Base, options: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ProviderRefused) as caught:
-        desk.add_airtable("appBase", options.pop("table", "Chunk table"), fields=FIELDS, **options)
+        desk.add_airtable("appBase", **{"table": "Chunk table", "fields": FIELDS, **options})
     assert message in caught.value.sentence
 
 

@@ -7,26 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.answer import Answer
 from refdesk.ask.draft import CUT_OFF
 from refdesk.ask.writing import LEFT_OUT, MOST_CLAIMS
 from wire_server import WireServer
 
-STORES = ON_DISK
-
 QUESTION = "How heavy is the anchor of the wave buoy?"
 TEXT = "The anchor of the wave buoy weighs 350 kg. Its chain is 15 metres long."
 
 
 @pytest.fixture
-def folder(new_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in server.openai_env("writer-8b").items():
         monkeypatch.setenv(name, value)
-    with Refdesk(new_folder) as desk:
+    with Refdesk(tmp_path / "library") as desk:
         desk.add_text("mooring.txt", TEXT)
-    return new_folder
+    return tmp_path / "library"
 
 
 MARKER = " [1]"

@@ -11,11 +11,8 @@ from typing import Any
 import pytest
 
 from http_server import serving
-from memory_desk import ON_DISK
 from refdesk import Refdesk
 from wire_server import Recorded, Reply, WireServer
-
-STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 WRITER, VERIFIER = (600, 20), (300, 9)  # tokens that the server says it has read and written

@@ -174,6 +174,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert said(tmp_path, "settings", "reset", "rag.top_k") == ("", "rag.top_k: 5 → 10\n")
 
 
+@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 def test_presets_of_the_command(tmp_path: Path) -> None:
     said(tmp_path, "settings", "set", "rag.dense_weight", "0.5")
     said(tmp_path, "settings", "preset", "offline")
@@ -187,6 +188,7 @@ def test_presets_of_the_command(tmp_path: Path) -> None:
     assert said(tmp_path, "settings", "--changed") == ("", "Every setting is at its default.\n")
 
 
+@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 @pytest.mark.parametrize(
     "arguments, sentence",
     [

@@ -16,7 +16,7 @@ import pytest
 from conftest import run_refdesk
 from large_sheets import HEAD, Order, as_csv, as_xlsx, orders, store_sheet
 from library_samples import open_desk, seen_by
-from memory_desk import KINDS, AnyDesk, kept_in
+from memory_desk import ON_DISK, AnyDesk, kept_in
 from refdesk import Refdesk
 from refdesk.ask.plans import TableViews
 from refdesk.ask.sheet_view import SheetView
@@ -27,7 +27,7 @@ from refdesk.parsers.build import Builder
 from refdesk.records import StoredTable
 from refdesk.tables import grid_of
 
-STORES = KINDS
+STORES = ON_DISK
 
 ROWS = 20_000
 MADE = orders(ROWS)
@@ -119,7 +119,6 @@ def test_it_is_fast_once_the_sheet_was_read(desk: AnyDesk) -> None:
     assert min(took) < 1.0
 
 
-@pytest.mark.only_on("sql", "postgres", reason="another process opens it")
 def test_the_terminal_says_it(desk: Refdesk) -> None:
     where = {"REFDESK_DATABASE_URL": desk.config.database_url}
     printed = json.loads(run_refdesk("--library", desk.folder, "ask", "--json", QUESTIONS[1], **where).stdout)

@@ -12,15 +12,12 @@ from typing import Any
 import pytest
 
 from context_samples import chunk, context, passage
-from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.answer import Answer, Citation
 from refdesk.ask.small_models import proofs
 from refdesk.ask.writing import WORD_FOR_WORD
 from refdesk.prompts import NOT_IN_DOCUMENTS, SUMMARY_MARK
 from wire_server import Recorded, WireServer
-
-STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 UNSURE = "How did sales of current meters develop against the year before?"  # a table says it, in other words
