@@ -186,7 +186,7 @@ def test_example_mail_has_its_attachment(tmp_path: Path) -> None:
         assert not [path for path in (tmp_path / "library" / "files").rglob("*") if path.is_file()]
 
 
-def test_attachments_follow_their_mail(new_folder: Path, tmp_path: Path) -> None:
+def test_attachments_follow_their_mail(tmp_path: Path) -> None:
     path = tmp_path / "mail.eml"
     path.write_bytes(
         mail(("a.txt", f"Buoy {word(1)} here."), ("a.txt", f"Buoy {word(2)} here."), ("b.txt", "Lamp oil."))
@@ -277,7 +277,7 @@ def test_bad_files_in_the_middle_of_good_ones(tmp_path: Path) -> None:
         assert desk.document("note-1c-secret.pdf").error == ""
 
 
-def test_a_file_that_breaks_keeps_its_old_content_until_it_is_whole(new_folder: Path, tmp_path: Path) -> None:
+def test_a_file_that_breaks_keeps_its_old_content_until_it_is_whole(tmp_path: Path) -> None:
     path = write_note(tmp_path / "notes", 0)
     with open_desk(tmp_path / "library") as desk:
         desk.add(path)

@@ -11,13 +11,10 @@ from typing import Any
 
 import pytest
 
-from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.answer import Answer, Content, Done, Event, Replace, Verifying
 from refdesk.prompts import FENCE_CLOSES, FENCE_OPENS, NOT_IN_DOCUMENTS
 from wire_server import Recorded, WireServer
-
-STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 DOUBTFUL = "Which colour is the housing of the CM-2 current meter?"

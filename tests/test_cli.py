@@ -342,6 +342,7 @@ def test_rename_and_move(own_folder: Path) -> None:
     assert complaint(own_folder, "remove", "-c", "finance", code=2).startswith("There is no collection 'finance'")
 
 
+@pytest.mark.only_on("sql", reason="test_remove removes, and the question is the same")
 def test_a_whole_collection_is_removed_after_a_question(own_folder: Path) -> None:
     refdesk(own_folder, "move", "budget-2026.xlsx", "--to", "finance/2026")
     done = run_refdesk("--library", own_folder, "remove", "-c", "finance")  # nobody is there to say yes

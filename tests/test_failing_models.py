@@ -13,14 +13,11 @@ import pytest
 from answer_samples import TYPICAL
 from conftest import run_refdesk
 from http_server import Server, served, serving
-from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.answer import FailedModel, answer_from_dict
 from refdesk.errors import ProviderRefused, ProviderUnavailable
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from wire_server import WireServer
-
-STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 DOUBTFUL = "Which colour is the housing of the CM-2 current meter?"
@@ -59,7 +56,6 @@ def broken_twice(wire: WireServer) -> None:
     wire.cut("The anchor wei")  # a stream that broke is begun anew once
 
 
-@pytest.mark.only_on("sql", reason="what differs is how the model fails")
 @pytest.mark.parametrize(
     ("fail", "reason", "code", "status"),
     [
@@ -229,7 +225,6 @@ def test_without_documents_nobody_stands_in(
     assert len([one for one in caplog.records if one.name == "refdesk.ask" and one.levelno == logging.WARNING]) == 2
 
 
-@pytest.mark.only_on("sql", reason="how processes tell one another is the same on all of them")
 def test_the_log_and_the_figures_of_two_workers(own_folder: Path, wire: WireServer) -> None:
     wire.fail(401, times=6)
     environment = wire.openai_env("writer-8b")
@@ -247,7 +242,6 @@ def test_the_log_and_the_figures_of_two_workers(own_folder: Path, wire: WireServ
     assert "anchor" not in str(said) and KEY not in str(lines)
 
 
-@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 def test_the_terminal(own_folder: Path, wire: WireServer) -> None:
     wire.fail(401)
     done = run_refdesk("--library", own_folder, "ask", QUESTION, **wire.openai_env("writer-8b"))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.answer import Answer
 from refdesk.ask.attest import with_markers
@@ -14,8 +13,6 @@ from refdesk.ask.markers import ClaimText
 from refdesk.ask.small_models import HEAD
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from wire_server import WireServer
-
-STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 PROOF = "The anchor is a cast iron sinker of 350 kg."

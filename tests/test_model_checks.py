@@ -9,15 +9,12 @@ from pathlib import Path
 import pytest
 
 from http_server import Server, free_port, serving
-from memory_desk import ON_DISK, open_either
 from refdesk import Refdesk
 from refdesk.config import Entered, load_config
 from refdesk.models import PROVIDERS
 from refdesk.providers.directory import ProviderStore, is_listed
 from refdesk.serve.cli.admin import examine
 from wire_server import WireServer
-
-STORES = ON_DISK
 
 NOTE = "The anchor is a cast iron sinker of 350 kg."
 QUESTION = "How heavy is the anchor?"
@@ -32,8 +29,8 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def desk(store_kind: str, tmp_path: Path) -> Iterator[Refdesk]:
-    with open_either(store_kind, tmp_path / "library") as found:
+def desk(tmp_path: Path) -> Iterator[Refdesk]:
+    with Refdesk(tmp_path / "library") as found:
         found.add_text("anchor.txt", NOTE)
         yield found
 

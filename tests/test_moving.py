@@ -117,6 +117,7 @@ def test_an_answer_from_before_is_not_served_after(desk: Refdesk) -> None:
     assert answer.cached == "no" and "text 1" not in {one.document_name for one in answer.citations}
 
 
+@pytest.mark.only_on("sql", reason="what is read of files is the same for every store")
 def test_attachments_move_along(desk: Refdesk, tmp_path: Path) -> None:
     desk.add(write_mail(tmp_path, 9))
     sheet = desk.document("sheet-9.txt")
@@ -211,6 +212,7 @@ def test_what_is_being_added_keeps_still(desk: Refdesk, values: dict[str, str]) 
             change()
 
 
+@pytest.mark.only_on("sql", reason="what is read of files is the same for every store")
 def test_a_document_that_failed_moves_too(desk: Refdesk, tmp_path: Path) -> None:
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing")
     desk.add(tmp_path / "broken.pdf")
@@ -303,6 +305,7 @@ def test_a_collection_is_removed_with_what_is_inside_it(desk: Refdesk) -> None:
             gone()
 
 
+@pytest.mark.only_on("sql", reason="what is read of files is the same for every store")
 def test_who_lay_in_one_collection_may_do_so_in_the_next(desk: Refdesk, tmp_path: Path) -> None:
     """A file and a text of one name are two documents, wherever they lie."""
     note = write_note(tmp_path / "notes", 7)
@@ -312,6 +315,7 @@ def test_who_lay_in_one_collection_may_do_so_in_the_next(desk: Refdesk, tmp_path
     assert sorted((one.name, one.collection) for one in desk.documents(collection="b")) == [(note.name, "b")] * 2
 
 
+@pytest.mark.only_on("sql", reason="what is read of files is the same for every store")
 def test_a_file_lies_in_a_collection_once(desk: Refdesk, tmp_path: Path) -> None:
     note = write_note(tmp_path / "notes", 7)
     desk.add(note, collection="a")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from memory_desk import KINDS, AnyDesk, kept_in
+from memory_desk import ON_DISK, AnyDesk, kept_in
 from refdesk import Refdesk
 from refdesk.answer import Answer
 from refdesk.ask.formula_text import formulas_in, ratio_named
 from refdesk.ask.line_items import other_names, undotted
 from refdesk.ask.table_question import core_name, things_asked
 
-STORES = KINDS
+STORES = ON_DISK
 
 REPORT = """<html><head><title>{name} annual report 2022</title></head><body>
 <h1>{name} annual report 2022</h1>

@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 
 from conftest import run_refdesk
-from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.errors import LibraryError, UsageError
 from refdesk.summaries import CLUSTER, DOCUMENT, SECTION, TreeNode
 from refdesk.types import Scope
 from wire_server import Recorded, Reply, WireServer
-
-STORES = ON_DISK
 
 ANCHORS = "The anchor of the outer buoy weighs 350 kg. It is a cast iron sinker with an eye of forged steel. "
 PAINT = "The hull of the tender is painted yellow every other spring. Two coats are given in calm and dry weather. "
@@ -35,10 +32,10 @@ def add(desk: Refdesk, folder: Path, name: str, text: str) -> None:
 
 
 @pytest.fixture
-def desk(new_folder: Path, tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Any:
+def desk(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Any:
     for name, value in server.openai_env("writer-8b").items():
         monkeypatch.setenv(name, value)
-    with Refdesk(new_folder) as found:
+    with Refdesk(tmp_path / "library") as found:
         add(found, tmp_path, "manual.md", MANUAL)
         yield found
 

@@ -14,14 +14,11 @@ from PIL import Image
 
 from conftest import run_refdesk
 from http_server import serving
-from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.ask.vision import LONGEST_SIDE, checked
 from refdesk.errors import ModelNotAllowed, UsageError
 from refdesk.models import model_info
 from wire_server import Recorded, Reply, WireServer
-
-STORES = ON_DISK
 
 FIGURE = "What does figure 1 of the drift report show about the mean drift of each group?"
 ANCHOR = "How heavy is the anchor of the standard wave buoy mooring?"

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from http_server import serving
-from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.answer import Answer, Claim, Content, Done, Event, Replace, Thinking
 from refdesk.ask.support import read_claim
@@ -20,8 +19,6 @@ from refdesk.ask.voting import align, is_kept, same
 from refdesk.prompts import NOT_IN_DOCUMENTS
 from refdesk.providers.shipped import OnnxEmbedder
 from wire_server import Recorded, Reply, WireServer
-
-STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 EMBED = OnnxEmbedder().embed_query
