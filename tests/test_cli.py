@@ -271,6 +271,7 @@ def test_show(folder: Path, tmp_path: Path) -> None:
     assert json.loads(refdesk(folder, "show", shown["id"][:8], "--json")) == shown, "by the beginning of its id"
 
 
+@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 def test_show_a_page_its_chunks_and_its_image(folder: Path, tmp_path: Path) -> None:
     assert "The anchor is a cast iron sinker of 350 kg." in refdesk(folder, "show", "wb7-mooring-sheet.pdf", "-p", "1")
     chunks = json.loads(refdesk(folder, "show", "wb7-mooring-sheet.pdf", "--chunks", "--json"))

@@ -206,6 +206,7 @@ def test_by_default_a_strong_model_reads_everything_and_is_verified(
     assert answer.model == model and answer.notes == () and (answer.usage.cost_usd or 0.0) > 0.01
 
 
+@pytest.mark.only_on("sql", reason="what differs is the model")
 @pytest.mark.parametrize("mode", ["standard", "thorough"])
 def test_over_the_hard_limit_the_free_check_stays_and_the_cuts_are_told(
     own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, mode: str

@@ -255,6 +255,7 @@ def locked_pdf() -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_retry_of_a_document_and_of_an_upload(server: Server, desk: Refdesk) -> None:
     (one,) = added(server, ("vault.pdf", locked_pdf()))
     assert one["status"] == "failed"
@@ -283,6 +284,7 @@ def test_retry_of_a_file_on_the_server(server: Server, desk: Refdesk, tmp_path: 
     assert [one.outcome for one in desk.add(path)] == ["unchanged"]
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_deleting_a_failed_document_lets_its_file_go(server: Server, desk: Refdesk) -> None:
     (one,) = added(server, ("torn.pdf", b"%PDF-1.7 torn"))
     assert server.request("DELETE", f"/api/documents/{one['document_id']}").status_code == 200
@@ -330,6 +332,7 @@ def test_the_original_comes_back_as_a_download(server: Server) -> None:
     assert "sandbox" in answer.headers["content-security-policy"]
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_a_text_has_no_original(server: Server, desk: Refdesk) -> None:
     one = desk.add_text("said.txt", "The ferry leaves at six.")
     assert one.document is not None

@@ -11,13 +11,10 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.langgraph import build_graph
 from test_ask_models import Asker
 from wire_server import Recorded, WireServer
-
-STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 
@@ -27,8 +24,8 @@ def run(graph: Any, question: str = QUESTION, config: Any = None, **state: Any) 
 
 
 @pytest.fixture
-def asker(shared_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Asker:
-    return Asker(shared_folder, server, monkeypatch)
+def asker(own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Asker:
+    return Asker(own_folder, server, monkeypatch)
 
 
 @pytest.mark.parametrize(

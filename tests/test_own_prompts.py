@@ -10,7 +10,6 @@ import pytest
 
 from context_samples import chunk, passage
 from http_server import serving
-from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.ask.citations import render
 from refdesk.ask.markers import statements
@@ -19,8 +18,6 @@ from refdesk.prompts import FENCE_OPENS, THREE_PARTS, answering_system
 from refdesk.records import Caller
 from refdesk.settings import LONGEST_RULES, Settings, rules_by_collection
 from wire_server import Recorded, WireServer
-
-STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 OPEN_RULE, MONEY_RULE = "Call the reader by no name.", 'Give amounts in {"euros"}.'

@@ -11,14 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory_desk import ON_DISK
 from refdesk import Refdesk, UsageError
 from refdesk.answer import Query, Usage
 from refdesk.errors import ModelError
 from refdesk.ports import Piece, Request
 from refdesk.types import Hit
-
-STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 

@@ -154,6 +154,7 @@ def said(library: Path, *arguments: str, code: int = 0) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 def test_the_command(tmp_path: Path) -> None:
     (tmp_path / "refdesk.toml").write_text('[settings]\n"rag.rrf_k" = 31\n')
     assert said(tmp_path, "settings", "get", "rag.top_k") == ("10\n", "")

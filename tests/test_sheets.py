@@ -119,6 +119,7 @@ def test_it_is_fast_once_the_sheet_was_read(desk: AnyDesk) -> None:
     assert min(took) < 1.0
 
 
+@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 def test_the_terminal_says_it(desk: Refdesk) -> None:
     where = {"REFDESK_DATABASE_URL": desk.config.database_url}
     printed = json.loads(run_refdesk("--library", desk.folder, "ask", "--json", QUESTIONS[1], **where).stdout)

@@ -14,7 +14,6 @@ import pytest
 import upload_samples
 from http_server import Server, served
 from library_samples import open_desk, start, wait_until
-from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.errors import LibraryBusy
 from refdesk.records import LOCAL, Caller
@@ -22,9 +21,6 @@ from refdesk.serve.uploads import Uploads
 from refdesk.serve.worker import BATCH_BYTES, batch
 from refdesk.types import EVERYTHING, Job
 from upload_samples import done, hand_in
-
-STORES = ON_DISK
-pytestmark = pytest.mark.usefixtures("new_folder")  # in `tmp_path / "library"`
 
 desk, uploads = upload_samples.desk, upload_samples.waiting
 ANNA = Caller("a1", "Anna", "editor", None)
@@ -143,7 +139,6 @@ def test_whoever_follows_hears_of_one_that_is_gone(desk: Refdesk, uploads: Uploa
     assert desk.jobs.all() == {}
 
 
-@pytest.mark.only_on("sql", reason="for PostgreSQL tests/test_workers.py kills and stops them")
 def test_attachments_that_a_killed_server_left_are_finished(tmp_path: Path) -> None:
     mail = EmailMessage()
     mail["Subject"], mail["From"], mail["To"] = "Quay", "a@example.org", "b@example.org"
@@ -165,7 +160,6 @@ def test_attachments_that_a_killed_server_left_are_finished(tmp_path: Path) -> N
         assert list((desk.folder / "runs").glob("*")) == [], "what the dead one had put aside is gone too"
 
 
-@pytest.mark.only_on("sql", reason="a backup is restored to a folder")
 def test_a_backup_holds_what_was_accepted_and_waits(desk: Refdesk, uploads: Uploads, tmp_path: Path) -> None:
     hand_in(desk, "waits.md", LONG, password="sesame")
     hand_in(desk, "torn.pdf", b"%PDF-1.7 torn")
@@ -184,7 +178,6 @@ def test_a_backup_holds_what_was_accepted_and_waits(desk: Refdesk, uploads: Uplo
             assert {one.name: one.status for one in restored.documents()} == {"torn.pdf": "failed", "waits.md": "ready"}
 
 
-@pytest.mark.only_on("sql", reason="a backup is restored to a folder")
 def test_a_library_that_is_served_is_not_replaced(desk: Refdesk, uploads: Uploads, tmp_path: Path) -> None:
     file = desk.backup(tmp_path / "backup.tar")
     uploads.start()
@@ -195,7 +188,6 @@ def test_a_library_that_is_served_is_not_replaced(desk: Refdesk, uploads: Upload
     assert Refdesk.restore(file, desk.folder, replace=True) == desk.folder
 
 
-@pytest.mark.only_on("sql", reason="for PostgreSQL tests/test_workers.py kills and stops them")
 def test_a_server_says_when_a_process_dies_and_when_the_library_is_empty(tmp_path: Path) -> None:
     with served(tmp_path / "library", "--workers", "2") as server:
         assert server.process is not None
