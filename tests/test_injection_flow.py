@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from memory_desk import ON_DISK, kept_in
 from refdesk import Refdesk
 from refdesk.answer import Answer, Done, Question
 from refdesk.ask.flow import ask
@@ -23,7 +21,6 @@ from refdesk.types import Scope
 from test_injection import INJECTIONS
 from wire_server import WireServer
 
-STORES = ON_DISK
 QUESTION = "What does the anchor of the outer buoy weigh?"
 HONEST = "The anchor of the outer buoy weighs 350 kg."
 
@@ -35,7 +32,7 @@ def server() -> Iterator[WireServer]:
 
 
 @pytest.fixture(scope="module")
-def made(server: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def library(server: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     with pytest.MonkeyPatch.context() as patched:
         for name, value in server.openai_env("gpt-4o-mini").items():
             patched.setenv(name, value)
@@ -43,12 +40,6 @@ def made(server: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             hostile = {f"{name}.txt": f"{HONEST} {text}" for name, text in INJECTIONS.items()}
             desk.add_texts([("honest.txt", HONEST), *hostile.items()])
             yield desk
-
-
-@pytest.fixture(scope="module")
-def library(store_kind: str, made: Refdesk) -> Iterator[Any]:
-    with kept_in(store_kind, made) as found:
-        yield found
 
 
 def answer(library: Refdesk, name: str, **changed: object) -> Answer:
