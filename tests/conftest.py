@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,9 @@ from wire_server import WireServer
 settings.register_profile("fixed", derandomize=True)
 settings.register_profile("search", max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+# A library of who runs the tests is none of theirs; further below, those that lie in PostgreSQL say so by it.
+os.environ.pop("REFDESK_DATABASE_URL", None)
 
 # Shells let what runs in their background ignore Ctrl-C, and every program that a test starts and interrupts would too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -62,8 +65,7 @@ REFDESK = Path(sys.executable).with_name("refdesk")
 
 def run_refdesk(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """The command line as a user runs it, without a library of the user's own in the way."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("REFDESK_", "COLUMNS"))}
-    return forked.run([*map(str, arguments)], {**inherited, **environment}, seconds=240)
+    return forked.run([*map(str, arguments)], forked.environment(environment), seconds=240)
 
 
 @pytest.fixture(scope="session")
@@ -76,15 +78,19 @@ def examples_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, made = base / "examples" / "library", base / "examples-made"
     with FileLock(base / "examples.lock"):
         if not made.exists():
-            done = run_refdesk("--library", folder, "add", DOCUMENTS)
+            done = run_refdesk("--library", folder, "add", DOCUMENTS, REFDESK_DATABASE_URL="")
             assert done.returncode == 0, done.stderr
             made.touch()
     return folder
 
 
-# Suites about asking run on every kind of store: a file of tests says so by `STORES = KINDS`. Its tests then get
-# `examples`, `own_examples` and `desk` in each of them, and `store_kind` says which it is. What can only be tested of
-# some is marked `only_on(…, reason=…)`. Elsewhere these fixtures are a folder with SQLite, as `own_folder` always is.
+# Suites about asking run on every kind of store: a file of tests says so by `STORES = KINDS`, or `STORES = ON_DISK`
+# where it also opens folders or starts programs. Its tests then get `examples`, `own_examples`, `desk`, `own_folder`
+# and `shared_folder` in each of them, and `store_kind` says which it is. What can only be tested of some is marked
+# `only_on(…, reason=…)`. Elsewhere these fixtures are a folder with SQLite.
+#
+# Of a library in PostgreSQL the folder holds the files alone; where its database is, REFDESK_DATABASE_URL says while
+# the test runs, to `Refdesk(folder)` and to every command.
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -107,10 +113,9 @@ def examples(store_kind: str, request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture(scope="session")
-def examples_in_sql(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def examples_in_sql(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Refdesk]:
     folder = tmp_path_factory.mktemp("shared") / "library"
-    shutil.copytree(examples_folder, folder)
-    with Refdesk(folder) as desk:
+    with _copy("sql", folder, request) as url, Refdesk(folder, database=url) as desk:
         yield desk
 
 
@@ -128,38 +133,62 @@ def examples_database(examples_in_sql: Refdesk) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def examples_in_postgres(
-    examples_folder: Path, examples_database: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Refdesk]:
-    with _in_postgres(examples_folder, tmp_path_factory.mktemp("shared") / "library", examples_database) as desk:
+def examples_in_postgres(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Refdesk]:
+    folder = tmp_path_factory.mktemp("shared") / "library"
+    with _copy("postgres", folder, request) as url, Refdesk(folder, database=url) as desk:
         yield desk
 
 
 @contextmanager
-def _in_postgres(originals: Path, folder: Path, database: str) -> Iterator[Refdesk]:
-    """A copy of the examples; what is of SQLite is left behind, so that nobody can read it by mistake."""
-    shutil.copytree(originals, folder, ignore=shutil.ignore_patterns("library.db*", "index"))
-    with postgres_server.database(like=database) as url, Refdesk(folder, database=url) as desk:
+def _copy(kind: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A copy of the examples in a folder; gives the address of its database, or none for SQLite in the folder."""
+    originals = request.getfixturevalue("examples_folder")
+    if kind == "postgres":  # what is of SQLite is left behind, so that nobody can read it by mistake
+        shutil.copytree(originals, folder, ignore=shutil.ignore_patterns("library.db*", "index"))
+        with postgres_server.database(like=request.getfixturevalue("examples_database")) as url:
+            yield url
+    else:
+        shutil.copytree(originals, folder)
+        yield ""
+
+
+@pytest.fixture
+def own_folder(store_kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: Any) -> Iterator[Path]:
+    """A copy of the examples' library that a test may change or break."""
+    with _copy(store_kind, tmp_path / "library", request) as url:
+        monkeypatch.setenv("REFDESK_DATABASE_URL", url)
+        yield tmp_path / "library"
+
+
+@pytest.fixture(scope="module")
+def examples_of_file(store_kind: str, request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Refdesk]:
+    """The examples, for all tests of a file to change."""
+    folder = tmp_path_factory.mktemp("own") / "library"
+    with _copy(store_kind, folder, request) as url, Refdesk(folder, database=url) as desk:
         yield desk
 
 
 @pytest.fixture
-def own_folder(examples_folder: Path, tmp_path: Path) -> Path:
-    """A copy of the examples' library that a test may change or break."""
-    return Path(shutil.copytree(examples_folder, tmp_path / "library"))
+def new_folder(store_kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where a test makes a library of its own, and opens it as often as it likes."""
+    with postgres_server.database() if store_kind == "postgres" else nullcontext("") as url:
+        monkeypatch.setenv("REFDESK_DATABASE_URL", url)
+        yield tmp_path / "library"
 
 
 @pytest.fixture
-def own_examples(store_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    wanted = request.getfixturevalue
+def shared_folder(examples: Refdesk, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of `examples`, to be opened once more, or read by commands."""
+    monkeypatch.setenv("REFDESK_DATABASE_URL", examples.config.database_url)
+    return examples.folder
+
+
+@pytest.fixture
+def own_examples(store_kind: str, request: pytest.FixtureRequest) -> Iterator[Any]:
     if store_kind == "memory":
-        yield copied(wanted("examples_in_memory"))
-    elif store_kind == "postgres":
-        database = wanted("examples_database")
-        with _in_postgres(wanted("examples_folder"), tmp_path / "library", database) as desk:
-            yield desk
+        yield copied(request.getfixturevalue("examples_in_memory"))
     else:
-        with Refdesk(wanted("own_folder")) as desk:
+        with Refdesk(request.getfixturevalue("own_folder")) as desk:
             yield desk
 
 

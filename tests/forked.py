@@ -69,6 +69,13 @@ class ForkedProcess:
         self._process.kill()
 
 
+def environment(own: Mapping[str, str]) -> dict[str, str]:
+    """Of a command: that of the tests, without what is of whoever runs them; and where their libraries lie."""
+    told = {name: os.environ[name] for name in ("REFDESK_DATABASE_URL",) if name in os.environ}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("REFDESK_", "COLUMNS"))}
+    return {**inherited, **told, **own}
+
+
 def run(arguments: Sequence[str], environment: Mapping[str, str], seconds: float) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryDirectory() as folder:
         out, error = Path(folder, "out"), Path(folder, "error")

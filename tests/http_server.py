@@ -29,6 +29,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from forked import ForkedProcess
+from forked import environment as environment_of
 from refdesk import Refdesk
 from refdesk.serve.http.app import create_app
 from refdesk.serve.http.guard import BoundedProtocol
@@ -143,15 +144,14 @@ def served(library: Path, *arguments: str, port: int = 0, **environment: str) ->
 
 
 def start_serve(library: Path, *arguments: str, **environment: str) -> Process:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("REFDESK_", "COLUMNS"))}
     command = ["--library", str(library), "serve", *arguments]
     # Not a pipe, which nobody reads and which then is full.
     log = tempfile.NamedTemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - closed with the process of the tests
     if "--workers" not in arguments:
-        process: Process = ForkedProcess(command, {**inherited, **environment}, Path(os.devnull), Path(log.name))
+        process: Process = ForkedProcess(command, environment_of(environment), Path(os.devnull), Path(log.name))
     else:  # which start theirs from the program that was started
         process = subprocess.Popen(
-            [str(REFDESK), *command], env={**inherited, **environment}, stdout=subprocess.DEVNULL, stderr=log
+            [str(REFDESK), *command], env=environment_of(environment), stdout=subprocess.DEVNULL, stderr=log
         )
     _logs[process.pid] = log
     return process

@@ -47,6 +47,7 @@ from refdesk.store_ports import Ready
 from refdesk.types import Added, Finding
 
 KINDS = ("sql", "memory", "postgres")
+ON_DISK = ("sql", "postgres")  # what a folder and a database hold, so that several processes may open it
 EMBEDDER = OnnxEmbedder()
 
 
@@ -169,7 +170,7 @@ def kept_in(kind: str, source: Refdesk) -> Iterator[AnyDesk]:
     if kind == "memory":
         yield copied(source)
     elif kind == "postgres":
-        with postgres_server.database(empty=True) as url:
+        with postgres_server.database() as url:
             source.migrate(url)
             with Refdesk(source.folder, database=url) as desk:
                 yield desk
@@ -188,15 +189,15 @@ def opened_again(desk: AnyDesk, **settings: Any) -> Iterator[AnyDesk]:
 
 
 @contextmanager
-def open_either(kind: str, folder: Path) -> Iterator[Any]:
+def open_either(kind: str, folder: Path, **settings: Any) -> Iterator[Any]:
     """A library of this kind: in SQLite, index files and folders; in PostgreSQL and folders; or all of it in memory."""
     if kind == "memory":
-        yield MemoryDesk()
+        yield MemoryDesk(**settings)
     elif kind == "postgres":
         with postgres_server.database() as url, pytest.MonkeyPatch.context() as patch:
             patch.setenv("REFDESK_DATABASE_URL", url)
-            with open_desk(folder) as desk:
+            with open_desk(folder, **settings) as desk:
                 yield desk
     else:
-        with open_desk(folder) as desk:
+        with open_desk(folder, **settings) as desk:
             yield desk

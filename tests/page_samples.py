@@ -5,9 +5,7 @@ server, page = page_samples.server, page_samples.page    # in a test module
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -18,10 +16,8 @@ from refdesk import Refdesk
 
 
 @pytest.fixture(scope="module")
-def server(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("page") / "library"
-    shutil.copytree(examples_folder, folder)
-    with Refdesk(folder) as desk, serving(desk) as found:
+def server(examples_of_file: Refdesk) -> Iterator[Server]:
+    with serving(examples_of_file) as found:
         yield found
 
 

@@ -29,9 +29,12 @@ from library_samples import (
     write_note,
     write_notes,
 )
+from memory_desk import ON_DISK
 from refdesk.errors import UsageError
 from refdesk.types import Added, Progress
 from timing import PATIENCE_S
+
+STORES = ON_DISK  # of those that take `new_folder`; the others ask how files are read, which no store knows of
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "documents"
 COMMAND = "from refdesk.serve.cli.documents import main; main()"
@@ -55,7 +58,7 @@ def test_folder_again_does_nothing(tmp_path: Path) -> None:
         assert (desk.documents(), desk.parts.documents.state()) == before
 
 
-def test_changed_file_is_replaced_and_keeps_its_id(tmp_path: Path) -> None:
+def test_changed_file_is_replaced_and_keeps_its_id(new_folder: Path, tmp_path: Path) -> None:
     notes = write_notes(tmp_path / "notes", 3)
     with open_desk(tmp_path / "library") as desk:
         desk.add(notes)
@@ -72,7 +75,7 @@ def test_changed_file_is_replaced_and_keeps_its_id(tmp_path: Path) -> None:
         assert sorted(kept) == sorted(document.content_hash for document in desk.documents())
 
 
-def test_same_content_is_taken_in_once(tmp_path: Path) -> None:
+def test_same_content_is_taken_in_once(new_folder: Path, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     write_note(notes, 0)
     shutil.copy(notes / "note-0.md", notes / "copy.md")
@@ -202,7 +205,7 @@ def test_attachments_follow_their_mail(tmp_path: Path) -> None:
         assert_repaired(desk)
 
 
-def test_attachments_of_a_killed_run_are_taken_up_again(tmp_path: Path) -> None:
+def test_attachments_of_a_killed_run_are_taken_up_again(new_folder: Path, tmp_path: Path) -> None:
     """Killed after the mail was stored and before its attachments were."""
     path = tmp_path / "mail.eml"
     path.write_bytes(

@@ -14,14 +14,14 @@ import pytest
 
 from conftest import run_refdesk
 from http_server import serving
-from memory_desk import AnyDesk, opened_again
+from memory_desk import ON_DISK, AnyDesk, opened_again
 from refdesk.answer import Answer, Done, Event, Query, Replace, Thinking
 from refdesk.ask.agent import fitting, ruled_parts
 from refdesk.ask.markers import statements
 from refdesk.prompts import FENCE_CLOSES, NOTES_HEAD
 from wire_server import Recorded, Reply, WireServer
 
-STORES = ("sql", "postgres")  # and not in memory, to save time: what differs is the models
+STORES = ON_DISK  # and not in memory, to save time: what differs is the models
 BOTH = "What does Skerry pay each year for the use of the seabed, and how heavy is the anchor of the wave buoy?"
 MOON = "How far away is the moon?"
 UNSURE = "How did sales of current meters develop against the year before?"  # a table says it, in other words

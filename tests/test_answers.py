@@ -23,16 +23,19 @@ from sqlalchemy import Engine, event, insert, text
 
 from answer_samples import ANSWERS, TYPICAL
 from library_samples import found_by, open_desk, word
+from memory_desk import KINDS
+from postgres_server import opened_engine
 from refdesk.answer import Answer, Citation, Turn, answer_from_dict, decode_answer, encode_answer
 from refdesk.errors import DiskFull
 from refdesk.settings import Settings
-from refdesk.store.database import BackgroundWriter, open_database
+from refdesk.store.database import BackgroundWriter
 from refdesk.store.memory_records import MemoryAnswers
 from refdesk.store.records import SqlAnswers, SqlConversations
 from refdesk.store.schema import state
 from refdesk.store_ports import AnswerStore
 from timing import PATIENCE_S
 
+STORES = KINDS
 TRACE = {"id": "t" * 32, "total_ms": 40.5, "stages": [{"name": "retrieve", "took_ms": 12.25}]}
 
 
@@ -76,20 +79,20 @@ def test_answers_of_other_versions_are_read() -> None:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    found = open_database(tmp_path / "library.db")
-    yield found
-    found.dispose()
+def engine(store_kind: str, tmp_path: Path) -> Iterator[Engine]:
+    with opened_engine(store_kind, tmp_path) as found:
+        yield found
 
 
-@pytest.fixture(params=["sql", "memory"])
-def store(request: pytest.FixtureRequest, engine: Engine) -> Iterator[AnswerStore]:
+@pytest.fixture
+def store(store_kind: str, engine: Engine) -> Iterator[AnswerStore]:
     background = BackgroundWriter(engine)
-    yield SqlAnswers(engine, background) if request.param == "sql" else MemoryAnswers()
+    yield MemoryAnswers() if store_kind == "memory" else SqlAnswers(engine, background)
     background.close()
 
 
-IN_SQL = pytest.mark.parametrize("store", ["sql"], indirect=True)
+IN_SQLITE = pytest.mark.only_on("sql", reason="it is of SQLite's file: its lock for writing, its disk, its last moment")
+IN_A_DATABASE = pytest.mark.only_on("sql", "postgres", reason="they are written in the background")
 
 
 def fill_disk(engine: Engine, pages_left: int) -> None:
@@ -173,6 +176,7 @@ def test_nobody_sees_what_he_may_not_read(store: AnswerStore, limits: dict[str, 
     assert {name for name in every if store.get(name, **limits)} == seen
 
 
+@IN_A_DATABASE
 def test_old_ones_go_by_themselves_when_the_owner_says_so(engine: Engine) -> None:
     background = BackgroundWriter(engine)
     kept = Settings()
@@ -192,7 +196,7 @@ def test_old_ones_go_by_themselves_when_the_owner_says_so(engine: Engine) -> Non
 # the writer in the background
 
 
-@IN_SQL
+@IN_SQLITE
 def test_putting_does_not_wait_for_a_writer(engine: Engine, store: AnswerStore) -> None:
     with engine.connect() as other:
         other.exec_driver_sql("ROLLBACK")
@@ -203,7 +207,7 @@ def test_putting_does_not_wait_for_a_writer(engine: Engine, store: AnswerStore) 
     assert len(store.recent()) == 20
 
 
-@IN_SQL
+@IN_SQLITE
 def test_a_full_disk_is_told_once_and_fails_no_answer(
     engine: Engine, store: AnswerStore, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -221,6 +225,7 @@ def test_a_full_disk_is_told_once_and_fails_no_answer(
     assert store.get("after") is not None and store.get("before") is not None
 
 
+@IN_SQLITE
 def test_what_cannot_wait_says_that_the_disk_is_full(engine: Engine) -> None:
     conversations = SqlConversations(engine)
     conversations.append("talk", [Turn("user", "short")])
@@ -230,6 +235,7 @@ def test_what_cannot_wait_says_that_the_disk_is_full(engine: Engine) -> None:
     assert conversations.turns("talk", 9) == [Turn("user", "short")]
 
 
+@IN_A_DATABASE
 def test_one_bad_write_does_not_take_the_others_with_it(engine: Engine) -> None:
     background = BackgroundWriter(engine)
     for name in ("a", "b", "a", "c"):
@@ -241,6 +247,7 @@ def test_one_bad_write_does_not_take_the_others_with_it(engine: Engine) -> None:
     assert sorted(row.name for row in found) == ["a", "b", "c"] and background.lost == 1
 
 
+@IN_A_DATABASE
 def test_what_comes_after_closing_is_written_too(engine: Engine) -> None:
     background = BackgroundWriter(engine)
     background.close()
@@ -264,7 +271,7 @@ time.sleep(float(sys.argv[2]))
 """
 
 
-@IN_SQL
+@IN_SQLITE
 def test_a_program_that_ends_without_closing_keeps_its_answers(
     engine: Engine, store: AnswerStore, tmp_path: Path
 ) -> None:
@@ -274,7 +281,7 @@ def test_a_program_that_ends_without_closing_keeps_its_answers(
     assert store.get("first") is not None
 
 
-@IN_SQL
+@IN_SQLITE
 def test_a_killed_program_loses_the_last_moment_at_most(engine: Engine, store: AnswerStore, tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", PUTS, str(tmp_path), "60"], stdout=subprocess.PIPE)
     assert process.stdout is not None and process.stdout.readline() == b"put\n"

@@ -48,8 +48,8 @@ class Asker:
 
 
 @pytest.fixture
-def asker(own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Asker:
-    return Asker(own_folder, server, monkeypatch)
+def asker(shared_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Asker:
+    return Asker(shared_folder, server, monkeypatch)
 
 
 def number_of(request: Recorded, words: str) -> str:

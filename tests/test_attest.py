@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from context_samples import chunk, context, passage, query, texts, vectors_of
+from memory_desk import KINDS
 from refdesk import Refdesk
 from refdesk.answer import Claim, Context, Passage
 from refdesk.ask.attest import Attested, Proofs, attest, origin_of
@@ -19,6 +20,8 @@ from refdesk.ports import NoReader
 from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
 from refdesk.trace import Trace
 from refdesk.types import Box, Chunk, Sentence, Span
+
+STORES = KINDS
 
 Embed = Callable[[str], NDArray[np.float32]]
 HANDBOOK = (

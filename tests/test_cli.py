@@ -16,9 +16,13 @@ from PIL import Image
 from typer.core import TyperCommand
 
 from conftest import DOCUMENTS, REFDESK, run_refdesk
+from memory_desk import ON_DISK
 from refdesk.serve.cli.documents import app
 from refdesk.serve.cli.main import LISTED
 from timing import PATIENCE_S
+
+STORES = ON_DISK
+SHOWN = pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 
 COMMANDS = (
     "add",
@@ -36,10 +40,10 @@ COMMANDS = (
 )
 
 
-@pytest.fixture(scope="module")
-def folder(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def folder(shared_folder: Path) -> Path:
     """The examples, for commands that only read."""
-    return Path(shutil.copytree(examples_folder, tmp_path_factory.mktemp("cli") / "library"))
+    return shared_folder
 
 
 def refdesk(library: Path, *arguments: str | Path, code: int = 0, **environment: str) -> str:
@@ -118,6 +122,7 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
     assert done.returncode == 2 and not done.stdout and "Error: " in done.stderr and "Traceback" not in done.stderr
 
 
+@SHOWN
 @pytest.mark.parametrize(
     "arguments, said",
     [
@@ -195,6 +200,7 @@ def test_search_in_plain_words(folder: Path) -> None:
     assert "\n2  " in said and "\n3  " not in said
 
 
+@SHOWN
 def test_headings_and_rows_are_shown(folder: Path) -> None:
     said = refdesk(folder, "search", "temperature coefficient of the gauges", "-k", "1", "-d", "tg4-drift-report.pdf")
     assert "   Long-term drift of the TG-4 tide gauge › 3 Results › 3.3 Temperature\n" in said
@@ -225,10 +231,13 @@ def test_search_filters(folder: Path, options: list[str], names: set[str]) -> No
     assert {hit["document_name"] for hit in hits} == names
 
 
-def test_nothing_found_is_exit_code_3(folder: Path, tmp_path: Path) -> None:
+def test_nothing_found_is_exit_code_3(folder: Path) -> None:
     done = run_refdesk("--library", folder, "search", "gauge", "-c", "elsewhere")
     assert (done.returncode, done.stdout, done.stderr) == (3, "", "Nothing found.\n")
     assert json.loads(refdesk(folder, "search", "gauge", "-c", "elsewhere", "--json", code=3)) == []
+
+
+def test_an_empty_library_says_what_to_do(tmp_path: Path) -> None:
     done = run_refdesk("--library", tmp_path / "new", "search", "gauge")
     assert (done.returncode, done.stderr) == (3, "The library is empty: refdesk add FILE …\n")
 
@@ -246,6 +255,7 @@ def test_list(folder: Path) -> None:
     assert len(documents) == 15 and {"id", "name", "status", "page_count", "metadata"} <= set(documents[0])
 
 
+@SHOWN
 def test_the_library_comes_from_the_environment(folder: Path, tmp_path: Path) -> None:
     done = run_refdesk("list", REFDESK_LIBRARY=str(folder))
     assert done.returncode == 0 and "tg4-drift-report.pdf" in done.stdout
@@ -261,6 +271,7 @@ def test_show(folder: Path, tmp_path: Path) -> None:
     assert json.loads(refdesk(folder, "show", shown["id"][:8], "--json")) == shown, "by the beginning of its id"
 
 
+@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 def test_show_a_page_its_chunks_and_its_image(folder: Path, tmp_path: Path) -> None:
     assert "The anchor is a cast iron sinker of 350 kg." in refdesk(folder, "show", "wb7-mooring-sheet.pdf", "-p", "1")
     chunks = json.loads(refdesk(folder, "show", "wb7-mooring-sheet.pdf", "--chunks", "--json"))
@@ -277,6 +288,7 @@ def test_show_a_page_its_chunks_and_its_image(folder: Path, tmp_path: Path) -> N
     )
 
 
+@SHOWN
 def test_narrow_terminals_wrap_and_pipes_do_not(folder: Path) -> None:
     question = "Why should nobody stand in line with a stretched rubber cord?"
     for arguments in (["list"], ["search", question]):
@@ -288,6 +300,7 @@ def test_narrow_terminals_wrap_and_pipes_do_not(folder: Path) -> None:
     )
 
 
+@SHOWN
 def test_piped_output_has_no_control_characters(folder: Path) -> None:
     for arguments in (["search", "gauge"], ["doctor"]):
         done = run_refdesk("--library", folder, *arguments)
@@ -305,6 +318,7 @@ def test_a_name_cannot_steer_the_terminal(tmp_path: Path) -> None:
     assert said.startswith("1  �[31m[bold]red�.txt, page 1\n   “The pilot boat is [blink]red.”\n")
 
 
+@SHOWN
 @pytest.mark.parametrize("arguments", [["list"], ["search", "gauge", "--json", "-k", "90"]], ids=["plain", "json"])
 def test_a_reader_that_goes_away_is_no_error(folder: Path, arguments: list[str]) -> None:
     command = [str(REFDESK), "--library", str(folder), *arguments]
@@ -329,6 +343,7 @@ def test_rename_and_move(own_folder: Path) -> None:
     assert complaint(own_folder, "remove", "-c", "finance", code=2).startswith("There is no collection 'finance'")
 
 
+@pytest.mark.only_on("sql", reason="test_remove removes, and the question is the same")
 def test_a_whole_collection_is_removed_after_a_question(own_folder: Path) -> None:
     refdesk(own_folder, "move", "budget-2026.xlsx", "--to", "finance/2026")
     done = run_refdesk("--library", own_folder, "remove", "-c", "finance")  # nobody is there to say yes
@@ -346,6 +361,7 @@ def test_remove(own_folder: Path) -> None:
     assert "ok  disk" in refdesk(own_folder, "doctor")
 
 
+@pytest.mark.only_on("sql", reason="PostgreSQL's indexes are not in the folder")
 def test_the_doctor_finds_what_is_missing_and_reindex_mends_it(own_folder: Path) -> None:
     def look(code: int) -> dict[str, Any]:
         return {one["name"]: one for one in json.loads(refdesk(own_folder, "doctor", "--json", code=code))}
@@ -361,6 +377,7 @@ def test_the_doctor_finds_what_is_missing_and_reindex_mends_it(own_folder: Path)
     assert "350 kg" in refdesk(own_folder, "search", "weight of the anchor of the mooring", "-k", "3")
 
 
+@pytest.mark.only_on("sql", reason="a backup is restored to a folder")
 def test_backup_and_restore(folder: Path, tmp_path: Path) -> None:
     file, again = tmp_path / "backup.tar", tmp_path / "again"
     refdesk(folder, "backup", file)
@@ -375,6 +392,7 @@ def test_backup_and_restore(folder: Path, tmp_path: Path) -> None:
     assert "there is no file" in complaint(tmp_path / "new", "restore", tmp_path / "none.tar", code=2).lower()
 
 
+@pytest.mark.only_on("sql", reason="it adds and asks as the other commands do")
 def test_demo(own_folder: Path) -> None:
     """The examples are there already, in another collection; a handful of files stands for them here."""
     said = refdesk(own_folder, "demo", "--documents", DOCUMENTS / "wb7-field-manual.epub")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from dataclasses import replace
 from io import StringIO
@@ -12,9 +11,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+import forked
 from conftest import REFDESK, run_refdesk
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.serve.cli.ask import show_answer
+
+STORES = ON_DISK
+SHOWN = pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 
 ANCHOR = "How heavy is the anchor of the standard wave buoy mooring?"
 DUTIES = """# Lifeboat
@@ -40,6 +44,7 @@ def test_an_empty_library_says_what_to_do(tmp_path: Path) -> None:
     assert done.returncode == 3 and "The library is empty: refdesk add FILE" in done.stderr
 
 
+@SHOWN
 def test_a_row_is_one_source_however_many_of_its_cells_are_cited(own_folder: Path) -> None:
     done = run_refdesk("--library", own_folder, "ask", "Compare the TG-4 and the WB-7.")
     lines = [line for line in done.stdout.splitlines() if "quarterly-review-q3-2025.pptx" in line]
@@ -56,6 +61,7 @@ def test_a_source_has_the_markers_of_all_that_cite_it(own_examples: Refdesk) -> 
     assert said.count("[1] [2] [3]  quarterly-review-q3-2025.pptx") == 2, said
 
 
+@SHOWN
 def test_rows_that_are_quoted_are_a_table_below_its_head(own_folder: Path) -> None:
     question = "List the error codes of the TG-4."
     lines = run_refdesk("--library", own_folder, "ask", question).stdout.splitlines()
@@ -74,6 +80,7 @@ def test_rows_that_are_quoted_are_a_table_below_its_head(own_folder: Path) -> No
     assert "\n- E23 | Water in the housing | Lift the gauge at once and send it in [1]\n" in content
 
 
+@SHOWN
 def test_what_is_quoted_is_text_whatever_it_holds(own_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "lamps.csv").write_text(
         "Lamp,Range,Remark\nNorth,12,[red]bright[/red] :x:\nSouth,14,dim\x1b[31m\n", "utf-8"
@@ -95,6 +102,7 @@ def test_ask_in_json_is_one_value(own_folder: Path) -> None:
     assert {"understand", "retrieve", "attest"} <= {stage["name"] for stage in answer["trace"]["stages"]}
 
 
+@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 def test_what_is_not_there_has_an_exit_code_of_its_own(own_folder: Path) -> None:
     done = run_refdesk("--library", own_folder, "ask", "Who won the football world cup in 1998?")
     assert done.returncode == 3
@@ -102,6 +110,7 @@ def test_what_is_not_there_has_an_exit_code_of_its_own(own_folder: Path) -> None
     assert run_refdesk("--library", own_folder, "ask", "Hello!").returncode == 0
 
 
+@SHOWN
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -119,11 +128,13 @@ def test_wrong_usage_is_one_sentence(own_folder: Path, arguments: tuple[str, ...
     assert "Traceback" not in done.stderr
 
 
+@SHOWN
 def test_a_model_that_cannot_work_is_said_at_once(own_folder: Path) -> None:
     done = run_refdesk("--library", own_folder, "ask", ANCHOR, REFDESK_LLM="nobody:gpt-9")
     assert done.returncode == 2 and "nobody" in done.stderr and "Traceback" not in done.stderr
 
 
+@SHOWN
 def test_a_correction_is_shown_and_taken_back(own_folder: Path) -> None:
     typo = ANCHOR.replace("anchor", "ancher")
     done = run_refdesk("--library", own_folder, "ask", typo)
@@ -131,6 +142,7 @@ def test_a_correction_is_shown_and_taken_back(own_folder: Path) -> None:
     assert "Searched for" not in run_refdesk("--library", own_folder, "ask", typo, "--verbatim").stdout
 
 
+@SHOWN
 def test_open_writes_the_marked_page(own_folder: Path, tmp_path: Path) -> None:
     done = run_refdesk("--library", own_folder, "ask", ANCHOR, "--open", TMPDIR=str(tmp_path), DISPLAY="")
     assert done.returncode == 0, done.stderr
@@ -146,7 +158,7 @@ def test_chat_keeps_the_thread(own_folder: Path) -> None:
         capture_output=True,
         encoding="utf-8",
         timeout=120,
-        env={name: value for name, value in os.environ.items() if not name.startswith("REFDESK_")},
+        env=forked.environment({}),
     )
     assert done.returncode == 0, done.stderr
     assert "350 kg" in done.stdout and "15 metres" in done.stdout

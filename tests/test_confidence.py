@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evidence_samples import chunk
+from memory_desk import KINDS
 from refdesk import Refdesk
 from refdesk.answer import Citation, Claim, Verdict
 from refdesk.ask.extract import Quote
@@ -12,6 +13,8 @@ from refdesk.ask.followup import points_back
 from refdesk.ask.judge import CONFIDENCE, HIGH, Relevance, calibrated, confidence, grounding, level
 from refdesk.ask.sentences import ScoredSentence
 from refdesk.settings import Settings
+
+STORES = KINDS
 
 
 def claim(verdict: Verdict = "supported", text: str = "The anchor weighs 350 kg.") -> Claim:

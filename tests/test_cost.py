@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from context_samples import chunk, passage
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.answer import Answer, Context, Plan, Spent, Turn
 from refdesk.ask.plan import FEW_QUESTIONS, FEWEST_TOKENS, THOUGHTS, USUAL, Budget, Fitted, Prices, fit_to_cost
@@ -18,6 +19,8 @@ from refdesk.models import estimate, model_info
 from refdesk.settings import Settings
 from refdesk.text import CHARACTERS_PER_TOKEN
 from wire_server import Recorded, Reply, WireServer
+
+STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 MODEL = "openai:gpt-4o"
@@ -170,16 +173,16 @@ PARTS = ("anchor", "chain", "float", "lamp", "mast", "swivel", "rope", "shackle"
 
 
 @pytest.fixture
-def own_folder(tmp_path: Path) -> Path:
+def own_folder(new_folder: Path) -> Path:
     """A library of twelve manuals, each a passage of its own: ten of them are read for a question."""
     about = "The {0} of the standard wave buoy mooring is checked twice a year. A worn {0} is replaced before winter. "
     texts = [{"name": f"{part}.txt", "text": about.format(part) * 5} for part in PARTS]
     texts[0]["text"] = (
         "The anchor of the standard wave buoy mooring is a cast iron sinker of 350 kg. " + texts[0]["text"]
     )
-    with Refdesk(tmp_path / "library") as desk:
+    with Refdesk(new_folder) as desk:
         desk.add_texts(texts)
-    return tmp_path / "library"
+    return new_folder
 
 
 def asked(folder: Path, **options: Any) -> Answer:
@@ -187,6 +190,7 @@ def asked(folder: Path, **options: Any) -> Answer:
         return desk.ask_sync(QUESTION, cache=False, **options)
 
 
+@pytest.mark.only_on("sql", reason="what differs is the model")
 @pytest.mark.parametrize("model", STRONG)
 def test_by_default_a_strong_model_reads_everything_and_is_verified(
     own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, model: str
@@ -202,6 +206,7 @@ def test_by_default_a_strong_model_reads_everything_and_is_verified(
     assert answer.model == model and answer.notes == () and (answer.usage.cost_usd or 0.0) > 0.01
 
 
+@pytest.mark.only_on("sql", reason="what differs is the model")
 @pytest.mark.parametrize("mode", ["standard", "thorough"])
 def test_over_the_hard_limit_the_free_check_stays_and_the_cuts_are_told(
     own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, mode: str

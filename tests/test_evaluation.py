@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from conftest import run_refdesk
+from memory_desk import ON_DISK
 from refdesk import Refdesk, UsageError
 from refdesk.serve.evaluation import evaluate, holds, read_questions, summary, word_f1
+
+STORES = ON_DISK
 
 ROWS = [
     {
@@ -81,6 +84,7 @@ def test_a_wrong_file_gets_one_sentence(tmp_path: Path, line: object, words: str
         read_questions(tmp_path / "nowhere.jsonl")
 
 
+@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 def test_the_command_prints_a_table_and_fails_below_the_bar(own_folder: Path, tmp_path: Path) -> None:
     file = written(tmp_path, *ROWS)
     done = run_refdesk("--library", own_folder, "eval", file)

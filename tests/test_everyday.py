@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_desk import KINDS, AnyDesk, kept_in, open_either
 from refdesk import Answer, Refdesk
 from refdesk.answer import Turn
 from refdesk.ask.classify import asked_form, captions, expansion, short_forms
@@ -16,6 +17,8 @@ from refdesk.ask.sentences import ScoredSentence, heads_text, may_stand
 from refdesk.ask.wording import has_question_word, intent_of, table_header
 from refdesk.text import paragraph
 from refdesk.types import Chunk, Sentence
+
+STORES = KINDS
 
 MAIL = b"""From: Petra Holm <petra@quay.example>
 To: Office <office@quay.example>
@@ -92,7 +95,7 @@ CHART = "# Tide tables of the outer harbour\n\nFigure 7: Heights of the spring t
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder = tmp_path_factory.mktemp("documents")
     files = {
         "receipt_chandlery_2024.md": RECEIPT,
@@ -109,7 +112,13 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
         yield found
 
 
-def ask(desk: Refdesk, question: str, *before: str) -> Answer:
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
+
+
+def ask(desk: AnyDesk, question: str, *before: str) -> Answer:
     history: list[Turn] = []
     for earlier in before:
         told = desk.ask_sync(earlier, history=history, cache=False)
@@ -128,19 +137,19 @@ def ask(desk: Refdesk, question: str, *before: str) -> Answer:
         ("When was the mail about the summer party sent?", "Jun 2024"),
     ],
 )
-def test_who_wrote_a_mail_and_when_its_headers_say(desk: Refdesk, question: str, short: str) -> None:
+def test_who_wrote_a_mail_and_when_its_headers_say(desk: AnyDesk, question: str, short: str) -> None:
     answer = ask(desk, question)
     assert answer.is_answered
     assert short in answer.short
     assert len(answer.claims[0].text.splitlines()) == 1
 
 
-def test_every_part_of_a_mail_knows_who_sent_it(desk: Refdesk) -> None:
+def test_every_part_of_a_mail_knows_who_sent_it(desk: AnyDesk) -> None:
     chunks = desk.chunks("party.eml")
     assert {chunk.context for chunk in chunks} == {"E-mail sent by Petra Holm › Summer party"}
 
 
-def test_what_a_mail_lists_is_quoted_item_by_item(desk: Refdesk) -> None:
+def test_what_a_mail_lists_is_quoted_item_by_item(desk: AnyDesk) -> None:
     texts = [chunk.text[start:end] for chunk in desk.chunks("party.eml") for start, end, *_ in chunk.sentences]
     assert "- whether you eat fish," in texts
     assert "From: Petra Holm <petra@quay.example>" in texts
@@ -168,13 +177,13 @@ def test_lines_that_are_set_apart_are_sentences_of_their_own(text: str, parts: l
 # --- the document that is meant --------------------------------------------------------------------------------------
 
 
-def test_the_document_that_is_named_wins_over_a_doubtful_figure_of_another(desk: Refdesk) -> None:
+def test_the_document_that_is_named_wins_over_a_doubtful_figure_of_another(desk: AnyDesk) -> None:
     answer = ask(desk, "What is the total on the chandlery receipt?")
     assert "118.24" in answer.content
     assert "6.84" not in answer.content
 
 
-def test_a_follow_up_is_not_answered_with_what_was_asked_before(desk: Refdesk) -> None:
+def test_a_follow_up_is_not_answered_with_what_was_asked_before(desk: AnyDesk) -> None:
     answer = ask(desk, "And what was the total?", "Who served the customer on the chandlery receipt?")
     assert "Nora Blix" not in answer.short
     assert "Nora Blix" not in answer.claims[0].text
@@ -187,7 +196,7 @@ def test_a_question_that_asks_by_itself_has_a_question_word() -> None:
     assert not has_question_word("What about May?")
 
 
-def test_what_something_is_no_figure_says(desk: Refdesk) -> None:
+def test_what_something_is_no_figure_says(desk: AnyDesk) -> None:
     answer = ask(desk, "What is the KX-9?")
     assert not answer.figures
     assert "folding rudder" in answer.claims[0].text
@@ -196,13 +205,13 @@ def test_what_something_is_no_figure_says(desk: Refdesk) -> None:
 # --- captions and short forms ----------------------------------------------------------------------------------------
 
 
-def test_what_a_figure_shows_its_caption_says(desk: Refdesk) -> None:
+def test_what_a_figure_shows_its_caption_says(desk: AnyDesk) -> None:
     answer = ask(desk, "What does Figure 2 show?")
     assert answer.intent == "factual"
     assert answer.claims[0].text == "Figure 2: Mean growth of coated and bare blades, May to September."
 
 
-def test_what_a_short_form_stands_for(desk: Refdesk) -> None:
+def test_what_a_short_form_stands_for(desk: AnyDesk) -> None:
     answer = ask(desk, "What does ACS stand for?")
     assert answer.short == "antifouling coating system"
 
@@ -251,7 +260,7 @@ def test_short_forms_are_spelled_out(short: str, sentence: str, full: str) -> No
 # --- what is done, and what differs ----------------------------------------------------------------------------------
 
 
-def test_what_to_do_is_told_with_the_sentences_around_the_case(desk: Refdesk) -> None:
+def test_what_to_do_is_told_with_the_sentences_around_the_case(desk: AnyDesk) -> None:
     answer = ask(desk, "What should the crew do when the blade is loose?")
     texts = [claim.text for claim in answer.claims]
     assert "Replace the pin and its ring." in texts
@@ -259,7 +268,7 @@ def test_what_to_do_is_told_with_the_sentences_around_the_case(desk: Refdesk) ->
     assert answer.confidence.level != "high"
 
 
-def test_things_that_differ_are_told_by_what_each_is(desk: Refdesk) -> None:
+def test_things_that_differ_are_told_by_what_each_is(desk: AnyDesk) -> None:
     answer = ask(desk, "What is the difference between wear and growth?")
     assert [claim.text.partition(":")[0] for claim in answer.claims] == ["Wear", "Growth"]
 
@@ -291,14 +300,15 @@ def test_what_stands_between_two_lists_ends_the_first() -> None:
 
 
 def test_the_list_that_holds_the_answer_is_given_though_a_line_beside_it_has_more_of_the_words(
+    store_kind: str,
     tmp_path: Path,
 ) -> None:
-    with Refdesk(tmp_path / "library") as desk:
-        (tmp_path / "report.md").write_text(
+    with open_either(store_kind, tmp_path / "library") as desk:
+        text = (
             "# CURRENT MEDICATIONS\n\n1. Lisinopril 10mg, once daily\n2. Metformin 500mg, twice daily\n\n"
             "Report 38 on Jonathan Harrison, taken currently\n"
         )
-        desk.add(tmp_path / "report.md")
+        desk.add_text("report.md", text, format="markdown")
         answer = desk.ask_sync("Which medications does Jonathan Harrison currently take?", cache=False)
         assert "Lisinopril" in answer.content
         assert "Metformin" in answer.content
@@ -358,11 +368,10 @@ Bring it alongside and secure it with two lines. Take the load on the winch. The
 """
 
 
-def test_how_to_do_something_is_told_by_the_section_called_after_it(tmp_path: Path) -> None:
+def test_how_to_do_something_is_told_by_the_section_called_after_it(store_kind: str, tmp_path: Path) -> None:
     """Another section may have the question's very words, "recover the float", and not say how."""
-    (tmp_path / "mooring.md").write_text(MOORING)
-    with Refdesk(tmp_path / "library") as desk:
-        desk.add(tmp_path / "mooring.md")
+    with open_either(store_kind, tmp_path / "library") as desk:
+        desk.add_text("mooring.md", MOORING, format="markdown")
         answer = desk.ask_sync("How do I recover the float?")
         assert [claim.text for claim in answer.claims] == [
             "Bring it alongside and secure it with two lines.",
@@ -400,7 +409,7 @@ Action items
 
 
 @pytest.fixture(scope="module")
-def outage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made_outage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder = tmp_path_factory.mktemp("outage")
     (folder / "outage.txt").write_text(OUTAGE)
     with Refdesk(folder / "library") as desk:
@@ -408,7 +417,13 @@ def outage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
         yield desk
 
 
-def test_a_list_is_given_whole_where_one_of_its_items_answers_best(outage: Refdesk) -> None:
+@pytest.fixture(scope="module")
+def outage(store_kind: str, made_outage: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made_outage) as found:
+        yield found
+
+
+def test_a_list_is_given_whole_where_one_of_its_items_answers_best(outage: AnyDesk) -> None:
     answer = outage.ask_sync("What are the action items of the outage?", cache=False)
     assert [claim.text for claim in answer.claims if "Owner" in claim.text] == [
         "Owner: Lena Fischer.",
@@ -417,13 +432,13 @@ def test_a_list_is_given_whole_where_one_of_its_items_answers_best(outage: Refde
     ]
 
 
-def test_a_heading_within_a_chunk_is_not_quoted(outage: Refdesk) -> None:
+def test_a_heading_within_a_chunk_is_not_quoted(outage: AnyDesk) -> None:
     answer = outage.ask_sync("What was the cause of the outage?", cache=False)
     assert "A certificate had run out at 09:12." in [claim.text for claim in answer.claims]
     assert not {"Cause", "Summary"} & {claim.text for claim in answer.claims}
 
 
-def test_lines_of_labels_are_not_joined_however_even_they_are(outage: Refdesk) -> None:
+def test_lines_of_labels_are_not_joined_however_even_they_are(outage: AnyDesk) -> None:
     texts = [hit.chunk.text for hit in outage.search("Priya Raman outage", k=3)]
     assert any("Level: SEV-1\nLed by: Priya Raman" in text for text in texts)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from evidence_samples import add, ask, chunk, find
+from memory_desk import KINDS, AnyDesk, kept_in
 from refdesk import Refdesk
 from refdesk.answer import Query
 from refdesk.ask.sentences import score_sentences, tabulate
@@ -16,20 +17,28 @@ from refdesk.ask.wording import table_header
 from refdesk.text import idf
 from refdesk.types import Document
 
+STORES = KINDS
+
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder: Path = tmp_path_factory.mktemp("evidence")
     with Refdesk(folder) as opened:
         add(opened)
         yield opened
 
 
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
+
+
 def query(text: str, *, terms: tuple[str, ...] = ()) -> Query:
     return Query(text, text, np.zeros(4, dtype=np.float32), terms)
 
 
-def best(desk: Refdesk, text: str) -> str:
+def best(desk: AnyDesk, text: str) -> str:
     asked = ask(desk, text)
     found = find(desk, asked)
     placed = [(number, hit.chunk, hit.score) for number, hit in enumerate(found.hits, 1)]
@@ -45,7 +54,7 @@ def best(desk: Refdesk, text: str) -> str:
         ("Why is lunch cheap?", "Lunch costs 6 euros because the company pays half."),
     ],
 )
-def test_the_direct_sentence_is_first(desk: Refdesk, question: str, sentence: str) -> None:
+def test_the_direct_sentence_is_first(desk: AnyDesk, question: str, sentence: str) -> None:
     assert best(desk, question) == sentence
 
 

@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from memory_desk import ON_DISK
 from refdesk import Box, Chunk, Hit, Refdesk
+
+STORES = ON_DISK
 
 QUESTIONS = json.loads((Path(__file__).parent.parent / "examples" / "questions.json").read_text(encoding="utf-8"))
 

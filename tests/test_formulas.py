@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from memory_desk import KINDS, AnyDesk, kept_in
 from refdesk import Refdesk
 from refdesk.ask.formula_text import AskedFigure, formulas_in
+
+STORES = KINDS
 
 STATEMENTS = """<html><head><title>Ortel annual report 2022</title></head><body>
 <h1>Ortel annual report 2022</h1>
@@ -105,13 +110,19 @@ def test_a_division_by_zero_is_told() -> None:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Refdesk:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder = tmp_path_factory.mktemp("formulas")
     file = folder / "ortel-2022.html"
     file.write_text(STATEMENTS, encoding="utf-8")
-    desk = Refdesk(folder / "library")
-    desk.add(file)
-    return desk
+    with Refdesk(folder / "library") as desk:
+        desk.add(file)
+        yield desk
+
+
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
 
 
 @pytest.mark.parametrize(
@@ -127,7 +138,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Refdesk:
         ("What was the working capital of Ortel in 2022?", "200 million", {"400", "200"}),
     ],
 )
-def test_formulas_are_computed_from_cells(desk: Refdesk, question: str, short: str, cited: set[str]) -> None:
+def test_formulas_are_computed_from_cells(desk: AnyDesk, question: str, short: str, cited: set[str]) -> None:
     answer = desk.ask_sync(question)
     assert answer.short == short
     computed, *parts = answer.figures
@@ -140,6 +151,6 @@ def test_formulas_are_computed_from_cells(desk: Refdesk, question: str, short: s
     assert {claim.score for claim in answer.claims} == {answer.confidence.score}
 
 
-def test_a_figure_that_is_not_there_computes_nothing(desk: Refdesk) -> None:
+def test_a_figure_that_is_not_there_computes_nothing(desk: AnyDesk) -> None:
     answer = desk.ask_sync("What was Ortel's return on equity in 2022?")
     assert not any(figure.operation == "formula" for figure in answer.figures)

@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 from openpyxl import Workbook
 
+from memory_desk import KINDS, AnyDesk, kept_in, open_either
 from refdesk import Answer, Refdesk
 from refdesk.parsers import html, mail, sheets, text
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.pdf_letters import with_ligatures
 from refdesk.types import Parsed
+
+STORES = KINDS
 
 
 def blocks(parsed: Parsed) -> list[tuple[str, str]]:
@@ -229,7 +232,7 @@ YEARBOOK = "# Tarn rowing club, a history\n\n" + "\n\n".join(
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder = tmp_path_factory.mktemp("files")
     (folder / "quillpad.html").write_text(FAQ, encoding="utf-8")
     (folder / "re-oak-boards.eml").write_bytes(REPLY.encode())
@@ -240,39 +243,45 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
         yield found
 
 
-def ask(desk: Refdesk, question: str) -> Answer:
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
+
+
+def ask(desk: AnyDesk, question: str) -> Answer:
     return desk.ask_sync(question, cache=False)
 
 
-def test_how_to_do_something_is_told_with_the_command_that_does_it(desk: Refdesk) -> None:
+def test_how_to_do_something_is_told_with_the_command_that_does_it(desk: AnyDesk) -> None:
     texts = [claim.text for claim in ask(desk, "How do I make Quillpad my usual editor?").claims]
     assert "export EDITOR=/opt/quillpad/bin/qp" in texts
     assert texts[-1] != "Add this line to the file of settings of your shell:"
 
 
-def test_a_numbered_section_is_called_after_what_it_tells(desk: Refdesk) -> None:
+def test_a_numbered_section_is_called_after_what_it_tells(desk: AnyDesk) -> None:
     answer = ask(desk, "How do I return to a copy of yesterday?")
     assert "qp --return today" in answer.content
 
 
-def test_a_list_below_the_line_that_answers_is_not_given_for_it(desk: Refdesk) -> None:
+def test_a_list_below_the_line_that_answers_is_not_given_for_it(desk: AnyDesk) -> None:
     answer = ask(desk, "Which file formats can Quillpad open?")
     assert ".QPD" in answer.content
     assert "choose a page" not in answer.content
 
 
-def test_when_a_mail_was_sent_is_no_answer_about_the_life_of_who_sent_it(desk: Refdesk) -> None:
+def test_when_a_mail_was_sent_is_no_answer_about_the_life_of_who_sent_it(desk: AnyDesk) -> None:
     assert "10 Mar 2025" not in ask(desk, "When was Asta Rud born?").short
     assert "10 Mar 2025" in ask(desk, "When did Asta Rud send the mail about oak boards?").short
 
 
-def test_what_is_quoted_in_a_mail_answers(desk: Refdesk) -> None:
+def test_what_is_quoted_in_a_mail_answers(desk: AnyDesk) -> None:
     answer = ask(desk, "How long does the offer for oak boards hold?")
     assert "21 March" in answer.content
     assert not answer.content.startswith(">")
 
 
-def test_a_file_called_after_what_is_asked_about_does_not_hide_the_others(desk: Refdesk) -> None:
+def test_a_file_called_after_what_is_asked_about_does_not_hide_the_others(desk: AnyDesk) -> None:
     answer = ask(desk, "How long does the chair of the Tarn rowing club serve?")
     assert answer.is_answered
     assert "three years" in answer.claims[0].text
@@ -287,10 +296,9 @@ GUIDE = """<h1>Budget guide</h1><ul><li>Step 1: Leave accounts out</li><li>Step 
 <h2>Step 3: Read the report</h2><p>The report shows what was spent and what was planned.</p>"""
 
 
-def test_contents_are_no_steps(tmp_path: Path) -> None:
-    (tmp_path / "guide.html").write_text(GUIDE)
-    with Refdesk(tmp_path / "library") as desk:
-        desk.add(tmp_path / "guide.html")
+def test_contents_are_no_steps(store_kind: str, tmp_path: Path) -> None:
+    with open_either(store_kind, tmp_path / "library") as desk:
+        desk.add_text("guide.html", GUIDE, format="html")
         answer = desk.ask_sync("How do I leave an account out of the budget?", cache=False)
         assert "tick the box of each account" in answer.content
         assert "Read the report" not in answer.content
@@ -313,11 +321,9 @@ Dr Peter Lowe
 """
 
 
-def test_what_is_said_of_another_is_not_sure(tmp_path: Path) -> None:
-    (tmp_path / "offer.txt").write_text(OFFER)
-    (tmp_path / "statutes.md").write_text(STATUTES)
-    with Refdesk(tmp_path / "library") as desk:
-        desk.add(tmp_path / "offer.txt")
-        desk.add(tmp_path / "statutes.md")
+def test_what_is_said_of_another_is_not_sure(store_kind: str, tmp_path: Path) -> None:
+    with open_either(store_kind, tmp_path / "library") as desk:
+        desk.add_text("offer.txt", OFFER)
+        desk.add_text("statutes.md", STATUTES, format="markdown")
         assert desk.ask_sync("What salary does Clara Moss get?", cache=False).confidence.level != "high"
         assert desk.ask_sync("Which salary is paid a year?", cache=False).confidence.level == "high"

@@ -15,7 +15,7 @@ from conftest import run_refdesk
 from extraction_samples import entity, said
 from http_server import serving
 from library_samples import seen_by
-from memory_desk import KINDS, open_either
+from memory_desk import KINDS, ON_DISK, open_either
 from real_model import RealModel, real_model
 from refdesk import Refdesk
 from refdesk.answer import Query
@@ -29,6 +29,8 @@ from refdesk.store.database import HEAD
 from refdesk.text import query_terms
 from refdesk.types import Scope
 from wire_server import Recorded, WireServer
+
+STORES = ON_DISK
 
 __all__ = ["real_model"]
 
@@ -185,9 +187,9 @@ def test_a_reader_sees_what_he_may(stored: Any) -> None:
     assert "paint" not in walked(stored, "What is mixed with seal oil?", Scope(access=("default",)))
 
 
-def test_two_stores_give_the_same(tmp_path: Path) -> None:
+def test_all_stores_give_the_same(tmp_path: Path) -> None:
     seen = []
-    for kind in ("sql", "memory"):
+    for kind in KINDS:
         with open_either(kind, tmp_path / kind) as desk:
             desk.add_texts([{"name": name, "text": text} for name, text in TEXTS.items()])
             desk.add_text("school", "Ulla Brandt taught seal oil at the Nordic Film School (NFS).")
@@ -207,7 +209,7 @@ def test_two_stores_give_the_same(tmp_path: Path) -> None:
                     edges,
                 )
             )
-    assert seen[0] == seen[1]
+    assert seen[0] == seen[1] == seen[2]
 
 
 def test_no_row_is_left(tmp_path: Path) -> None:
@@ -265,10 +267,10 @@ def reply(request: Recorded) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(new_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in server.openai_env("gpt-4o", summariser="gpt-4o-mini").items():
         monkeypatch.setenv(name, value)
-    return tmp_path
+    return new_folder.parent
 
 
 def opened(folder: Path) -> Refdesk:
@@ -413,6 +415,7 @@ def test_an_older_program_does_not_take_the_job_for_a_file() -> None:
         new_job("graph", "", "", [job])
 
 
+@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 def test_on_the_command_line(folder: Path, server: WireServer) -> None:
     server.answer_by(reply)
     filled(folder).close()

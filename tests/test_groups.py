@@ -8,6 +8,7 @@ import openpyxl
 import pytest
 
 from format_samples import saved
+from memory_desk import KINDS, AnyDesk, kept_in
 from refdesk import Refdesk
 from refdesk.ask.plans import TableViews
 from refdesk.ask.sheet_view import SheetView
@@ -15,6 +16,8 @@ from refdesk.ask.table_view import MOST_TOLD, AskedWords, CellPlan, GroupedView,
 from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder
 from refdesk.tables import grid_of
+
+STORES = KINDS
 
 HEAD = ["Date", "Region", "Product", "Amount"]
 # The largest sale is of the West, the largest total of the South, that of 2023 and of lamps of the East.
@@ -27,7 +30,7 @@ ROWS = [
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder = tmp_path_factory.mktemp("groups")
     (folder / "sales.csv").write_text("\n".join(",".join(row) for row in [HEAD, *ROWS]), encoding="utf-8")
     book = openpyxl.Workbook()
@@ -36,6 +39,12 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     (folder / "orders.xlsx").write_bytes(saved(book))
     with Refdesk(folder / "library") as found:
         found.add(folder / "sales.csv", folder / "orders.xlsx")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
         yield found
 
 
@@ -49,7 +58,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     ],
 )
 @pytest.mark.parametrize("document", ["sales.csv", "orders.xlsx"])
-def test_the_group_with_the_highest_total_answers(desk: Refdesk, document: str, question: str, value: str) -> None:
+def test_the_group_with_the_highest_total_answers(desk: AnyDesk, document: str, question: str, value: str) -> None:
     answer = desk.ask_sync(question, document=document, cache=False)
     assert answer.short == value
     (figure,) = answer.figures

@@ -11,8 +11,11 @@ import httpx2
 import pytest
 
 from http_server import Server, serving
+from memory_desk import ON_DISK, open_either
 from refdesk import Refdesk
 from timing import PATIENCE_S
+
+STORES = ON_DISK
 
 OPEN_NOTE = "The harbour office opens at eight. The lighthouse keeper is called Marten Oyelaran."
 SECRET_NOTE = "The salary of the harbour master is 91,500 crowns. The vault code word is Zephyrine."
@@ -28,8 +31,8 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with Refdesk(tmp_path_factory.mktemp("house") / "library") as desk:
+def house(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with open_either(store_kind, tmp_path_factory.mktemp("house") / "library") as desk:
         desk.add_text("harbour.txt", OPEN_NOTE, collection="public", title="Harbour")
         desk.add_text("salaries.txt", SECRET_NOTE, collection="hr/pay", title="Salaries")
         keys = {
@@ -401,8 +404,8 @@ def test_an_event_that_never_was_is_not_there(house: House) -> None:
 # limits
 
 
-def test_requests_of_an_hour(tmp_path: Path) -> None:
-    with Refdesk(tmp_path / "library", settings={"serve.requests_per_hour": 3}) as desk:
+def test_requests_of_an_hour(store_kind: str, tmp_path: Path) -> None:
+    with open_either(store_kind, tmp_path / "library", **{"serve.requests_per_hour": 3}) as desk:
         secret = desk.keys.add("anna", "reader")[1]
         other = desk.keys.add("otto", "reader")[1]
         with serving(desk) as server:
@@ -415,29 +418,28 @@ def test_requests_of_an_hour(tmp_path: Path) -> None:
             assert server.get("/api/me", key=other).status_code == 200
 
 
-def test_whoever_sets_the_limits_is_not_locked_out_by_them(tmp_path: Path) -> None:
-    with Refdesk(tmp_path / "library") as desk:
-        admin, reader = desk.keys.add("root", "admin")[1], desk.keys.add("anna", "reader")[1]
-        partial = desk.keys.add("petra", "admin", ["public"])[1]
-        with serving(desk) as server:
+def test_whoever_sets_the_limits_is_not_locked_out_by_them(desk: Refdesk) -> None:
+    admin, reader = desk.keys.add("root", "admin")[1], desk.keys.add("anna", "reader")[1]
+    partial = desk.keys.add("petra", "admin", ["public"])[1]
+    with serving(desk) as server:
 
-            def change(limit: int) -> int:
-                body = {"serve.requests_per_hour": limit}
-                return server.request("PATCH", "/api/settings", key=admin, json=body).status_code
+        def change(limit: int) -> int:
+            body = {"serve.requests_per_hour": limit}
+            return server.request("PATCH", "/api/settings", key=admin, json=body).status_code
 
-            assert change(1) == 200
-            assert [server.get("/api/documents", key=admin).status_code for _ in range(2)] == [200, 429]
-            refused = server.get("/api/documents", key=admin).json()
-            assert "its 1 request for this hour" in refused["message"] and "minutes" in refused["hint"]
-            for path in ("/api/settings", "/api/me", "/api/settings", "/api/me"):
-                assert server.get(path, key=admin).status_code == 200
-            assert server.client.post("/api/session", json={"key": admin}).status_code == 200, "on the page"
-            server.client.cookies.clear()
-            assert server.get("/api/settingsx", key=admin).status_code == 429
-            for other in (reader, partial):  # who could change nothing about it
-                assert [server.get("/api/me", key=other).status_code for _ in range(2)] == [200, 429]
-            assert server.request("DELETE", "/api/settings/serve.requests_per_hour", key=admin).status_code == 200
-            assert server.get("/api/documents", key=admin).status_code == 200
+        assert change(1) == 200
+        assert [server.get("/api/documents", key=admin).status_code for _ in range(2)] == [200, 429]
+        refused = server.get("/api/documents", key=admin).json()
+        assert "its 1 request for this hour" in refused["message"] and "minutes" in refused["hint"]
+        for path in ("/api/settings", "/api/me", "/api/settings", "/api/me"):
+            assert server.get(path, key=admin).status_code == 200
+        assert server.client.post("/api/session", json={"key": admin}).status_code == 200, "on the page"
+        server.client.cookies.clear()
+        assert server.get("/api/settingsx", key=admin).status_code == 429
+        for other in (reader, partial):  # who could change nothing about it
+            assert [server.get("/api/me", key=other).status_code for _ in range(2)] == [200, 429]
+        assert server.request("DELETE", "/api/settings/serve.requests_per_hour", key=admin).status_code == 200
+        assert server.get("/api/documents", key=admin).status_code == 200
 
 
 # without keys
@@ -470,9 +472,9 @@ def test_revoking_the_last_key_does_not_open_a_server_on_the_network(desk: Refde
         assert server.request("GET", "/api/settings").status_code == 200
 
 
-def test_the_first_key_is_an_admins(tmp_path: Path) -> None:
+def test_the_first_key_is_an_admins(desk: Refdesk) -> None:
     """Or nobody could make another, nor change a setting, but on the command line."""
-    with Refdesk(tmp_path / "library") as desk, serving(desk) as server:
+    with serving(desk) as server:
         for body in ({"role": "reader"}, {"role": "admin", "collections": ["a"]}):
             refused = server.post("/api/keys", json={"name": "anna"} | body)
             assert refused.status_code == 400 and "the first key must be an admin key" in refused.json()["message"]

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from http_server import Server, serving
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from timing import PATIENCE_S
+
+STORES = ON_DISK
 
 QUESTION = "What does the annual inspection of a tide gauge cost?"
 UNKNOWN = "Who won the chess championship in 1972?"

@@ -17,16 +17,21 @@ from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
 from http_server import Server, read_events, served, serving
-from library_samples import open_desk, wait_until
+from library_samples import wait_until
+from memory_desk import ON_DISK, open_either
 from refdesk import Refdesk
 from timing import PATIENCE_S
+
+STORES = ON_DISK
 
 NOTE = b"# Pilotage\n\nA pilot boards at the fairway buoy. The fee is 340 crowns."
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Refdesk]:
-    with open_desk(tmp_path / "library", **{"serve.max_upload_mb": 1, "serve.fetch_networks": "127.0.0.1/32"}) as found:
+def desk(store_kind: str, tmp_path: Path) -> Iterator[Refdesk]:
+    with open_either(
+        store_kind, tmp_path / "library", **{"serve.max_upload_mb": 1, "serve.fetch_networks": "127.0.0.1/32"}
+    ) as found:
         yield found
 
 
@@ -86,6 +91,7 @@ def test_files_are_accepted_at_once_and_ready_soon(server: Server, desk: Refdesk
     assert list(desk.files.waiting.iterdir()) == []
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_progress_comes_as_events(server: Server) -> None:
     seen: list[dict[str, Any]] = []
 
@@ -113,6 +119,7 @@ def test_progress_comes_as_events(server: Server) -> None:
     assert "password" not in str(seen) and "owner" not in seen[0]
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_a_client_that_leaves_changes_nothing(server: Server, desk: Refdesk) -> None:
     """Half a form is nothing; a whole one is added, whoever waits for it."""
     part = (
@@ -128,6 +135,7 @@ def test_a_client_that_leaves_changes_nothing(server: Server, desk: Refdesk) -> 
     assert whole["status"] == "ready"
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 @pytest.mark.parametrize(
     "data", [b"--x\r\nContent-Disposition: form-data; name=files; filename=a\r\n\r\nabc", b"junk", b""]
 )
@@ -137,6 +145,7 @@ def test_a_form_that_breaks_off_is_refused(server: Server, desk: Refdesk, data: 
     assert desk.jobs.all() == {} and not list(desk.files.waiting.glob("*.part"))
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_wrong_forms_are_said_to_be_wrong(server: Server) -> None:
     assert "multipart" in problem(server.post("/api/documents", json={"files": []}), 400)
     assert "no file" in problem(server.post("/api/documents", files={"x": (None, "y")}), 400)
@@ -146,6 +155,7 @@ def test_wrong_forms_are_said_to_be_wrong(server: Server) -> None:
     assert server.get("/api/uploads").json()["uploads"] == []
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_a_file_over_the_limit_is_413_and_leaves_nothing(server: Server, desk: Refdesk) -> None:
     answer = send(server, ("small.txt", b"small"), ("large.txt", b"x" * (1 << 20) + b"x"))
     assert "large.txt is larger than 1 MB" in problem(answer, 413)
@@ -154,6 +164,7 @@ def test_a_file_over_the_limit_is_413_and_leaves_nothing(server: Server, desk: R
     assert send(server, ("just.txt", b"The lamp is lit. " * 60_000)).status_code == 202  # 1,020,000 bytes
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_names_are_never_paths(server: Server, desk: Refdesk) -> None:
     outside = desk.folder.parent / "escaped.txt"
     names = ["../../escaped.txt", f"{outside}", "..\\..\\escaped.txt", "a\x00b.txt", "<script>alert(1)</script>.txt"]
@@ -180,6 +191,7 @@ class Web(BaseHTTPRequestHandler):
         """Not on the terminal."""
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_documents_by_address(server: Server, desk: Refdesk) -> None:
     web = ThreadingHTTPServer(("127.0.0.1", 0), Web)
     threading.Thread(target=web.serve_forever, daemon=True).start()
@@ -243,6 +255,7 @@ def locked_pdf() -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_retry_of_a_document_and_of_an_upload(server: Server, desk: Refdesk) -> None:
     (one,) = added(server, ("vault.pdf", locked_pdf()))
     assert one["status"] == "failed"
@@ -257,6 +270,7 @@ def test_retry_of_a_document_and_of_an_upload(server: Server, desk: Refdesk) -> 
     assert "has not failed" in problem(server.post(f"/api/documents/{one['document_id']}/retry"), 400)
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_retry_of_a_file_on_the_server(server: Server, desk: Refdesk, tmp_path: Path) -> None:
     path = tmp_path / "later.pdf"
     path.write_bytes(b"%PDF-1.7 torn")
@@ -270,6 +284,7 @@ def test_retry_of_a_file_on_the_server(server: Server, desk: Refdesk, tmp_path: 
     assert [one.outcome for one in desk.add(path)] == ["unchanged"]
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_deleting_a_failed_document_lets_its_file_go(server: Server, desk: Refdesk) -> None:
     (one,) = added(server, ("torn.pdf", b"%PDF-1.7 torn"))
     assert server.request("DELETE", f"/api/documents/{one['document_id']}").status_code == 200
@@ -304,6 +319,7 @@ def test_listing_by_name_status_and_place(server: Server) -> None:
         problem(server.get("/api/documents", params=wrong), 400)
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_the_original_comes_back_as_a_download(server: Server) -> None:
     page = b"<!doctype html><title>x</title><p>The weir. <script>alert(1)</script>"
     (one,) = added(server, ('sub/wëir "x".html', page))
@@ -316,6 +332,7 @@ def test_the_original_comes_back_as_a_download(server: Server) -> None:
     assert "sandbox" in answer.headers["content-security-policy"]
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_a_text_has_no_original(server: Server, desk: Refdesk) -> None:
     one = desk.add_text("said.txt", "The ferry leaves at six.")
     assert one.document is not None
@@ -422,6 +439,7 @@ def test_a_server_ends_while_someone_follows_the_uploads(tmp_path: Path) -> None
     assert not thread.is_alive() and any("server_stopping" in line for line in lines)
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_openapi_shows_every_route(server: Server) -> None:
     schema = server.get("/openapi.json").json()
     for path, methods in {

@@ -20,20 +20,21 @@ from urllib.parse import quote
 import pytest
 
 from http_server import Server, serving
+from memory_desk import ON_DISK
 from refdesk import Refdesk, Settings
 from refdesk.errors import AskError, DiskFull, LibraryDamaged, LibraryError, ModelError, RefdeskError
 from refdesk.serve.http.observe import JsonLines, _forget_the_dead
 from refdesk.serve.uploads import Uploads
 from timing import PATIENCE_S
 
+STORES = ON_DISK
+
 QUESTION = "What does the annual inspection of a tide gauge cost?"
 
 
 @pytest.fixture(scope="module")
-def server(examples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("rest") / "library"
-    shutil.copytree(examples_folder, folder)
-    with Refdesk(folder) as desk, serving(desk) as found:
+def server(examples_of_file: Refdesk) -> Iterator[Server]:
+    with serving(examples_of_file) as found:
         yield found
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from access_samples import BOARD, HARBOUR, secrets_in
 from http_server import Server, serving
-from library_samples import open_desk
+from memory_desk import ON_DISK, open_either
 from pdf_samples import plain
 from refdesk import Refdesk
 from refdesk.serve.http.requests import MOST_HITS
+
+STORES = ON_DISK
 
 CRANE = "How much does the crane lift?"
 SECRET = "What does the Ravensfield closure cost?"
@@ -34,10 +35,10 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     folder = tmp_path_factory.mktemp("search")
     (folder / "plain.pdf").write_bytes(plain("Helvetica", 11).data)
-    with open_desk(folder / "library") as desk:
+    with open_either(store_kind, folder / "library") as desk:
         texts = [
             {"name": "crane.md", "text": HARBOUR, "collection": "harbour/handbooks", "date": "2024-03-01"},
             {"name": "board-minutes.md", "text": BOARD, "collection": "board", "date": "2025-10-01"},
@@ -180,6 +181,6 @@ def test_without_a_key_nobody_searches(house: House) -> None:
     assert house.server.get("/api/search?q=crane").status_code == 401
 
 
-def test_an_empty_library_has_no_hits(tmp_path: Path) -> None:
-    with Refdesk(tmp_path / "library") as desk, serving(desk) as server:
+def test_an_empty_library_has_no_hits(desk: Refdesk) -> None:
+    with serving(desk) as server:
         assert server.post("/api/search", json={"q": "crane"}).json()["hits"] == []

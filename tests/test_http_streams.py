@@ -18,10 +18,13 @@ import httpx2
 import pytest
 
 from http_server import Server, read_events, served, serving
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.serve.http import sse
 from timing import PATIENCE_S
 from wire_server import WireServer
+
+STORES = ON_DISK
 
 BODY = {"message": "What does the annual inspection of a tide gauge cost?", "cache": False}
 
@@ -128,6 +131,7 @@ def test_a_model_that_is_down_is_an_error_of_its_own(server: Server, model: Wire
     assert unset.status_code == 400 and "MISTRAL_API_KEY" in unset.json()["message"]
 
 
+@pytest.mark.only_on("sql", reason="how processes end is the same on all of them")
 @pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
 def test_a_stop_of_the_server_is_said(own_folder: Path, model: WireServer, times: int) -> None:
     """Also to who presses Ctrl-C once more because it takes too long."""
@@ -147,6 +151,7 @@ def test_a_stop_of_the_server_is_said(own_folder: Path, model: WireServer, times
     assert model.wait_for_disconnect()
 
 
+@pytest.mark.only_on("sql", reason="how processes end is the same on all of them")
 def test_plain_questions_are_told_of_a_stop_too(own_folder: Path, model: WireServer) -> None:
     """Not with a bare 500 after the server's patience, and without a trace in the log."""
     model.hang("It costs")
@@ -168,6 +173,7 @@ def test_plain_questions_are_told_of_a_stop_too(own_folder: Path, model: WireSer
         assert "Traceback" not in err and "timeout graceful shutdown exceeded" not in err, err
 
 
+@pytest.mark.only_on("sql", reason="how processes end is the same on all of them")
 def test_what_a_killed_worker_had_open_is_not_counted_on(own_folder: Path, model: WireServer) -> None:
     model.hang("It costs")
     with served(own_folder, "--workers", "2", **model.openai_env("tiny-1b")) as server:
@@ -185,6 +191,7 @@ LOOKS_S = 1.5  # in which a server looks after its workers more than once: every
 UVICORN_S = 5  # its own limit for a worker's answer
 
 
+@pytest.mark.only_on("sql", reason="how processes end is the same on all of them")
 def test_a_worker_that_does_not_answer_for_a_while_is_not_killed(own_folder: Path, model: WireServer) -> None:
     """A busy machine may hold one up for longer than the five seconds after which uvicorn would replace it."""
     model.hang("It costs")
@@ -201,6 +208,7 @@ def test_a_worker_that_does_not_answer_for_a_while_is_not_killed(own_folder: Pat
         assert model.wait_until(lambda: _open_streams(server) == 1.0)
 
 
+@pytest.mark.only_on("sql", reason="how processes end is the same on all of them")
 def test_a_worker_that_ends_is_replaced_while_another_is_held_up(own_folder: Path) -> None:
     """Nobody waits for the one to answer before the other's end is noticed."""
     with served(own_folder, "--workers", "2") as server:

@@ -12,9 +12,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.errors import ProviderRefused, ProviderUnavailable, UsageError
 from refdesk.ingest.imported import Airtable, read_lines
+
+STORES = ON_DISK
+pytestmark = pytest.mark.usefixtures("new_folder")  # in `tmp_path / "library"`
 
 ANCHOR = {
     "chunk_id": "c1",
@@ -272,7 +276,7 @@ def test_what_airtable_says_against_it_is_passed_on(
     desk: Refdesk, base: Base, options: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ProviderRefused) as caught:
-        desk.add_airtable("appBase", options.pop("table", "Chunk table"), fields=FIELDS, **options)
+        desk.add_airtable("appBase", **{"table": "Chunk table", "fields": FIELDS, **options})
     assert message in caught.value.sentence
 
 

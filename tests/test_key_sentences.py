@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from evidence_samples import chunk
-from refdesk import Refdesk
+from memory_desk import KINDS, AnyDesk
 from refdesk.summaries import FEW_SECTIONS, key_sentences
+
+STORES = KINDS
 
 LINES = [
     "The harbour office counts every vessel that enters the basin before noon.",
@@ -55,19 +55,16 @@ SECTIONS = {
 }
 
 
-def test_a_summary_of_a_part_is_of_its_section(tmp_path: Path) -> None:
-    with Refdesk(tmp_path / "library") as desk:
-        other = "# Pier report\n\nThe pier was painted. Its lamps burn all night. Anglers may use it until ten.\n"
-        parts = (
-            f"## {title}\n{' '.join([text, *LINES, text[:-1] + ', as before.'] * 3)}"
-            for title, text in SECTIONS.items()
-        )
-        harbour = "\n\n".join(["# Harbour report", *parts])
-        for name, text in (("harbour.md", harbour), ("pier.md", other)):
-            (tmp_path / name).write_text(text)
-        desk.add(tmp_path / "harbour.md", tmp_path / "pier.md")
-        whole = desk.ask_sync("Summarise the harbour report", cache=False)
-        part = desk.ask_sync("Summarise the costs in the harbour report", cache=False)
-        assert whole.intent == part.intent == "summary"
-        assert {one.heading_path[-1] for one in whole.citations} == SECTIONS.keys()
-        assert {one.heading_path[-1] for one in part.citations} == {"Costs"}
+def test_a_summary_of_a_part_is_of_its_section(desk: AnyDesk) -> None:
+    other = "# Pier report\n\nThe pier was painted. Its lamps burn all night. Anglers may use it until ten.\n"
+    parts = (
+        f"## {title}\n{' '.join([text, *LINES, text[:-1] + ', as before.'] * 3)}" for title, text in SECTIONS.items()
+    )
+    harbour = "\n\n".join(["# Harbour report", *parts])
+    for name, text in (("harbour.md", harbour), ("pier.md", other)):
+        desk.add_text(name, text, format="markdown")
+    whole = desk.ask_sync("Summarise the harbour report", cache=False)
+    part = desk.ask_sync("Summarise the costs in the harbour report", cache=False)
+    assert whole.intent == part.intent == "summary"
+    assert {one.heading_path[-1] for one in whole.citations} == SECTIONS.keys()
+    assert {one.heading_path[-1] for one in part.citations} == {"Costs"}

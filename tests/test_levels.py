@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from memory_desk import AnyDesk, opened_again
+from memory_desk import ON_DISK, AnyDesk, opened_again
 from refdesk import settings
 from refdesk.answer import Query
 from refdesk.ask.plan import engines
@@ -18,7 +18,7 @@ from refdesk.models import model_info
 from refdesk.prompts import REASONING_TAG
 from wire_server import Recorded, WireServer
 
-STORES = ("sql", "postgres")  # and not in memory, to save time: what differs is the models
+STORES = ON_DISK  # and not in memory, to save time: what differs is the models
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 
 

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from memory_desk import KINDS, AnyDesk, kept_in
 from refdesk import Refdesk
 from refdesk.ask.line_items import Report, Wanted, ranked, vectors_of
 from refdesk.periods import named_times, read_period
 from refdesk.ports import NoReader
 from refdesk.providers.shipped import OnnxReader
+
+STORES = KINDS
 
 REPORT = """<html><head><title>Ortel annual report {year}</title></head><body>
 <h1>Ortel annual report {year}</h1>
@@ -55,7 +58,7 @@ REPORT = """<html><head><title>Ortel annual report {year}</title></head><body>
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder: Path = tmp_path_factory.mktemp("reports")
     for year in (2021, 2022):
         text = REPORT.format(year=year, before=year - 1)
@@ -66,7 +69,13 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
         yield desk
 
 
-def said(desk: Refdesk, question: str) -> str:
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
+
+
+def said(desk: AnyDesk, question: str) -> str:
     answer = desk.ask_sync(question, settings={"cache.enabled": False})
     assert answer.is_answered, answer.content
     assert answer.confidence.level != "high"  # a neighbour's row may be meant
@@ -84,41 +93,41 @@ def said(desk: Refdesk, question: str) -> str:
         ("How much did Ortel spend on research and development in 2022?", "$1310 million"),
     ],
 )
-def test_the_line_item_is_found_by_any_name(desk: Refdesk, question: str, expected: str) -> None:
+def test_the_line_item_is_found_by_any_name(desk: AnyDesk, question: str, expected: str) -> None:
     assert expected.replace("$", "") in said(desk, question).replace("$", "").replace(",", "")
 
 
-def test_a_change_is_computed_from_both_years(desk: Refdesk) -> None:
+def test_a_change_is_computed_from_both_years(desk: AnyDesk) -> None:
     content = said(desk, "By how much did Ortel's net sales grow from 2021 to 2022?").replace(",", "")
     assert "92022 - 92021" in content
     content = said(desk, "Has Ortel increased its debt on the balance sheet between 2022 and 2021?").replace(",", "")
     assert "72022 - 72021" in content
 
 
-def test_the_text_above_a_table_says_what_its_rows_are_of(desk: Refdesk) -> None:
+def test_the_text_above_a_table_says_what_its_rows_are_of(desk: AnyDesk) -> None:
     content = said(desk, "What were Ortel's net sales of winches in FY2022?")
     assert "377" in content and "year ended December 31, 2022" in content, "not all net sales"
 
 
-def test_amounts_are_compared_in_the_time_that_is_named(desk: Refdesk) -> None:
+def test_amounts_are_compared_in_the_time_that_is_named(desk: AnyDesk) -> None:
     content = said(desk, "How did Ortel's operating income compare to its cost of sales in 2022?").replace(",", "")
     assert "1815" in content and "33.6%" in content
     assert "1225" not in content, "of the year before"
 
 
-def test_a_figure_over_time_is_that_of_every_report(desk: Refdesk) -> None:
+def test_a_figure_over_time_is_that_of_every_report(desk: AnyDesk) -> None:
     content = said(desk, "How has Ortel's total net sales changed over time?").replace(",", "")
     assert "92021" in content
     assert "92022" in content
     assert content.index("92021") < content.index("92022")
 
 
-def test_what_no_report_speaks_of_is_no_row(desk: Refdesk) -> None:
+def test_what_no_report_speaks_of_is_no_row(desk: AnyDesk) -> None:
     answer = desk.ask_sync("What was Ortel's revenue from the sale of submarines in 2022?")
     assert not answer.figures
 
 
-def test_another_companys_figures_are_not_read(desk: Refdesk) -> None:
+def test_another_companys_figures_are_not_read(desk: AnyDesk) -> None:
     answer = desk.ask_sync("What were Tamsel's inventories at the end of 2022?")
     assert not answer.figures
 
@@ -129,7 +138,7 @@ def test_times_are_named_in_their_order() -> None:
     assert named_times("What were sales?") == []
 
 
-def test_the_whole_is_likelier_than_its_part(desk: Refdesk) -> None:
+def test_the_whole_is_likelier_than_its_part(desk: AnyDesk) -> None:
     document = next(one for one in desk.documents() if one.name.startswith("Ortel_2022"))
     tables = desk.parts.tables
     report = Report(document, tables.with_cells(tables.of_document(document.id)))

@@ -30,8 +30,8 @@ class Library:
 
 
 @pytest.fixture
-def library(own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Library:
-    return Library(own_folder, server, monkeypatch)
+def library(shared_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Library:
+    return Library(shared_folder, server, monkeypatch)
 
 
 def test_a_sentence_without_a_marker_gets_that_of_its_proof(library: Library, server: WireServer) -> None:

@@ -9,9 +9,12 @@ import pytest
 
 from conftest import run_refdesk
 from http_server import serving
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.errors import ModelNotAllowed
 from wire_server import WireServer
+
+STORES = ON_DISK
 
 QUESTION = "How heavy is the anchor of the standard wave buoy mooring?"
 ALLOWED = {"llm.allowed": "openai:large-70b, anthropic:claude-test"}
@@ -60,6 +63,7 @@ def test_the_default_list_is_the_named_one(own_folder: Path, server: WireServer,
         desk.ask_sync(QUESTION, model="openai:large-70b")
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_over_http(desk: Refdesk) -> None:
     with serving(desk) as server:
         assert server.get("/api/me").json()["models"] == desk.allowed_models()
@@ -71,6 +75,7 @@ def test_over_http(desk: Refdesk) -> None:
         assert streamed.status_code == 422
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_v1_lists_and_takes_them(desk: Refdesk) -> None:
     with serving(desk) as server:
         listed = [one["id"] for one in server.get("/v1/models").json()["data"]]
@@ -82,6 +87,7 @@ def test_v1_lists_and_takes_them(desk: Refdesk) -> None:
         assert server.post("/v1/chat/completions", json=body | {"model": "gpt-4o"}).status_code == 404
 
 
+@pytest.mark.only_on("sql", reason="it is of the door, not of what is stored")
 def test_on_the_command_line(own_folder: Path, server: WireServer) -> None:
     server.answer_by(lambda request: "The anchor weighs 350 kg [1].")
     call = ("--library", own_folder, "--set", "llm.allowed=openai:large-70b", "ask", QUESTION, "--json")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from large_sheets import as_csv, orders
+from memory_desk import KINDS, AnyDesk, kept_in, opened_again
 from refdesk import Refdesk
 from refdesk.answer import Answer
 from refdesk.ask.model_figures import read_plan, request_text
@@ -21,6 +21,8 @@ from refdesk.parsers.build import Builder, ParseOptions
 from refdesk.records import StoredTable
 from refdesk.types import Document
 from wire_server import Recorded, WireServer
+
+STORES = KINDS
 
 REPORT = """# Yards
 
@@ -40,19 +42,25 @@ MODEL = "writer-70b"
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder = tmp_path_factory.mktemp("plans")
     (folder / "yards.md").write_text(REPORT, encoding="utf-8")
     with Refdesk(folder / "library") as desk:
         desk.add(folder / "yards.md")
-    return folder / "library"
+        yield desk
+
+
+@pytest.fixture(scope="module")
+def library(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
 
 
 Ask = Callable[..., tuple[Answer, dict[str, Any]]]
 
 
 @pytest.fixture
-def ask(library: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Ask:
+def ask(library: AnyDesk, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Ask:
     def asked(reply: str, **settings: Any) -> tuple[Answer, dict[str, Any]]:
         """The answer, and the stages of its trace by name; the model gives this reply when it is asked for a plan."""
 
@@ -62,7 +70,7 @@ def ask(library: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> A
         server.answer_by(write)
         for name, value in server.openai_env(MODEL).items():
             monkeypatch.setenv(name, value)
-        with Refdesk(library) as desk:
+        with opened_again(library) as desk:
             answer = desk.ask_sync(QUESTION, cache=False, settings=settings)
             return answer, {stage["name"]: stage for stage in desk.trace(answer.id)["stages"]}
 
@@ -106,32 +114,32 @@ def test_what_does_not_fit_falls_back_to_the_text(ask: Ask, server: WireServer, 
     assert sum(map(is_plan, server.requests)) == 1
 
 
-def test_a_plan_that_fails_is_left_out(ask: Ask, server: WireServer, library: Path, monkeypatch: Any) -> None:
+def test_a_plan_that_fails_is_left_out(ask: Ask, server: WireServer, library: AnyDesk, monkeypatch: Any) -> None:
     server.fail(500)
     server.say("The crews were glad of the paint [1].")
     for name, value in server.openai_env(MODEL).items():
         monkeypatch.setenv(name, value)
-    with Refdesk(library) as desk:
+    with opened_again(library) as desk:
         answer = desk.ask_sync(QUESTION, cache=False, settings={"llm.tries": 1})
         stages = {stage["name"]: stage for stage in desk.trace(answer.id)["stages"]}
     assert not answer.figures and stages["plan_model"]["error"]
 
 
 def test_a_plan_that_costs_too_much_is_not_asked_for(
-    server: WireServer, library: Path, monkeypatch: pytest.MonkeyPatch
+    server: WireServer, library: AnyDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.answer_by(lambda request: json.dumps(PLAN))
     for name, value in server.openai_env("gpt-4o").items():
         monkeypatch.setenv(name, value)
-    with Refdesk(library) as desk:
+    with opened_again(library) as desk:
         answer = desk.ask_sync(QUESTION, cache=False, settings={"answer.cost_limit_usd": 0.0001})
         stages = {stage["name"]: stage for stage in desk.trace(answer.id)["stages"]}
     assert not answer.figures and not any(map(is_plan, server.requests))
     assert "cost_limit_usd" in stages["plan_model"]["output"]["fell_back"]
 
 
-def test_without_a_model_nothing_is_asked(library: Path) -> None:
-    with Refdesk(library) as desk:
+def test_without_a_model_nothing_is_asked(library: AnyDesk) -> None:
+    with opened_again(library) as desk:
         answer = desk.ask_sync(QUESTION, cache=False)
         assert "plan_model" not in {stage["name"] for stage in desk.trace(answer.id)["stages"]}
 

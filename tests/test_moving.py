@@ -26,12 +26,16 @@ from library_samples import (
     write_mail,
     write_note,
 )
+from memory_desk import ON_DISK
 from refdesk import Refdesk, UsageError
 from refdesk.caller_desk import CallerDesk
 from refdesk.errors import NotFound
 from refdesk.records import Move
 from refdesk.store.schema import documents
 from timing import PATIENCE_S
+
+STORES = ON_DISK
+pytestmark = pytest.mark.usefixtures("new_folder")  # in `tmp_path / "library"`
 
 METHODS: tuple[Any, ...] = ("bm25", "dense", "hybrid", "rrf")
 
@@ -113,6 +117,7 @@ def test_an_answer_from_before_is_not_served_after(desk: Refdesk) -> None:
     assert answer.cached == "no" and "text 1" not in {one.document_name for one in answer.citations}
 
 
+@pytest.mark.only_on("sql", reason="what is read of files is the same for every store")
 def test_attachments_move_along(desk: Refdesk, tmp_path: Path) -> None:
     desk.add(write_mail(tmp_path, 9))
     sheet = desk.document("sheet-9.txt")
@@ -165,6 +170,22 @@ def test_readers_see_the_old_or_the_new(desk: Refdesk) -> None:
     assert looked > 10 and wrong == []
 
 
+def test_chunks_of_two_generations_are_not_read_together(desk: Refdesk) -> None:
+    """An index that was asked before a change, or after it, may name the old chunk, the new one, or both."""
+    store, before = desk.parts.documents, desk.parts.reader.generation()
+    (old,) = (one.id for one in desk.chunks("text 1"))
+    assert store.hydrate([old], before).keys() == {old}
+    with open_desk(desk.folder) as other:
+        other.add_text("text 1", f"The buoy {word(1)} was moored elsewhere.", collection="default")
+        other.move("text 1", "archive")
+        (new,) = (one.id for one in other.chunks("text 1"))
+    assert new != old
+    assert {key: document.collection for key, (_, document) in store.hydrate([old, new], before).items()} == {
+        new: "archive"
+    }
+
+
+@pytest.mark.only_on("sql", reason="it is refused before it is looked for")
 @pytest.mark.parametrize("place", ["", "../secrets", "a//b", "."])
 def test_what_is_no_collection_is_refused(desk: Refdesk, place: str) -> None:
     with pytest.raises(UsageError, match="is not a valid collection name"):
@@ -191,6 +212,7 @@ def test_what_is_being_added_keeps_still(desk: Refdesk, values: dict[str, str]) 
             change()
 
 
+@pytest.mark.only_on("sql", reason="what is read of files is the same for every store")
 def test_a_document_that_failed_moves_too(desk: Refdesk, tmp_path: Path) -> None:
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing")
     desk.add(tmp_path / "broken.pdf")
@@ -217,6 +239,7 @@ def test_renamed(desk: Refdesk) -> None:
     assert_repaired(desk)
 
 
+@pytest.mark.only_on("sql", reason="it is refused before it is looked for")
 @pytest.mark.parametrize("name", ["", "  \n", "\0", "x" * 501, None, 7], ids=repr)
 def test_what_is_no_name_is_refused(desk: Refdesk, name: Any) -> None:
     with pytest.raises(UsageError, match="a document name must have 1 to 500 characters"):
@@ -282,6 +305,7 @@ def test_a_collection_is_removed_with_what_is_inside_it(desk: Refdesk) -> None:
             gone()
 
 
+@pytest.mark.only_on("sql", reason="what is read of files is the same for every store")
 def test_who_lay_in_one_collection_may_do_so_in_the_next(desk: Refdesk, tmp_path: Path) -> None:
     """A file and a text of one name are two documents, wherever they lie."""
     note = write_note(tmp_path / "notes", 7)
@@ -291,6 +315,7 @@ def test_who_lay_in_one_collection_may_do_so_in_the_next(desk: Refdesk, tmp_path
     assert sorted((one.name, one.collection) for one in desk.documents(collection="b")) == [(note.name, "b")] * 2
 
 
+@pytest.mark.only_on("sql", reason="what is read of files is the same for every store")
 def test_a_file_lies_in_a_collection_once(desk: Refdesk, tmp_path: Path) -> None:
     note = write_note(tmp_path / "notes", 7)
     desk.add(note, collection="a")
@@ -327,6 +352,7 @@ def test_many_are_removed_in_several_steps(desk: Refdesk) -> None:
     assert_whole(desk)
 
 
+@pytest.mark.only_on("sql", reason="PostgreSQL's indexes are not in the folder")
 @pytest.mark.parametrize("change", ["rename", "remove_collection", "rename_collection", "move"])
 def test_a_lost_index_is_made_anew_first(desk: Refdesk, change: str) -> None:
     desk.close()
@@ -433,6 +459,7 @@ def test_killed_between_two_documents_of_one_name(desk: Refdesk) -> None:
         assert (places(again, 8), places(again, 9)) == ({"b"}, {"b/old/old"})
 
 
+@pytest.mark.only_on("sql", reason="what is read again is the same for every store")
 def test_a_folder_added_again_after_its_collection_was_moved_adds_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()

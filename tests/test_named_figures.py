@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from memory_desk import ON_DISK, AnyDesk, kept_in
 from refdesk import Refdesk
 from refdesk.answer import Answer
 from refdesk.ask.formula_text import formulas_in, ratio_named
 from refdesk.ask.line_items import other_names, undotted
 from refdesk.ask.table_question import core_name, things_asked
+
+STORES = ON_DISK
 
 REPORT = """<html><head><title>{name} annual report 2022</title></head><body>
 <h1>{name} annual report 2022</h1>
@@ -55,7 +58,7 @@ of 2022.</p>
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder: Path = tmp_path_factory.mktemp("named")
     for name, sales in (("Ortel", "9,000"), ("Brandau", "7,700")):
         (folder / f"{name}_2022_report.html").write_text(REPORT.format(name=name, sales=sales), encoding="utf-8")
@@ -64,7 +67,13 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
         yield desk
 
 
-def asked(desk: Refdesk, question: str) -> Answer:
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
+
+
+def asked(desk: AnyDesk, question: str) -> Answer:
     answer = desk.ask_sync(question, settings={"cache.enabled": False})
     for figure in answer.figures:
         for cell in figure.cells:
@@ -83,7 +92,7 @@ def asked(desk: Refdesk, question: str) -> Answer:
         ("What were Ortel's US sales in 2022?", "4,635"),
     ],
 )
-def test_a_line_item_is_found_by_any_of_its_names(desk: Refdesk, question: str, expected: str) -> None:
+def test_a_line_item_is_found_by_any_of_its_names(desk: AnyDesk, question: str, expected: str) -> None:
     answer = asked(desk, question)
     assert expected in answer.content.split("\n")[0], answer.content
     assert answer.confidence.level != "high"
@@ -110,18 +119,18 @@ def test_a_line_item_is_found_by_any_of_its_names(desk: Refdesk, question: str, 
         ),
     ],
 )
-def test_what_is_computed(desk: Refdesk, question: str, expected: list[str]) -> None:
+def test_what_is_computed(desk: AnyDesk, question: str, expected: list[str]) -> None:
     answer = asked(desk, question)
     assert [text for text in expected if text not in answer.content] == [], answer.content
     assert answer.figures
     assert answer.confidence.level != "high"
 
 
-def test_the_year_in_which_a_figure_was_higher(desk: Refdesk) -> None:
+def test_the_year_in_which_a_figure_was_higher(desk: AnyDesk) -> None:
     assert asked(desk, "In which year did Ortel have more total debt, 2021 or 2022?").short == "higher in 2021"
 
 
-def test_every_company_that_is_named_has_its_figure(desk: Refdesk) -> None:
+def test_every_company_that_is_named_has_its_figure(desk: AnyDesk) -> None:
     answer = asked(desk, "Which company had the higher revenue in 2022, Ortel or Brandau?")
     assert "Ortel: Net sales, year ended December 31, 2022: $9,000 million" in answer.content
     assert "Brandau: Net sales, year ended December 31, 2022: $7,700 million" in answer.content
@@ -137,7 +146,7 @@ def test_every_company_that_is_named_has_its_figure(desk: Refdesk) -> None:
         "How many people has Ortel's research and development in 2022?",
     ],
 )
-def test_no_row_of_another_thing_is_sure(desk: Refdesk, question: str) -> None:
+def test_no_row_of_another_thing_is_sure(desk: AnyDesk, question: str) -> None:
     answer = asked(desk, question)
     assert not answer.figures or answer.confidence.level == "low", answer.content
 
@@ -167,7 +176,7 @@ def test_ratios_that_have_two_formulas() -> None:
     assert [formula.name for formula in both] == ["current ratio, 2021", "current ratio, 2022"]
 
 
-def test_a_figure_is_no_share_of_itself(desk: Refdesk) -> None:
+def test_a_figure_is_no_share_of_itself(desk: AnyDesk) -> None:
     answer = asked(desk, "What share of Ortel's net sales came from outside the continent in 2022?")
     assert "100.00%" not in answer.content
 

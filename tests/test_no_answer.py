@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evidence_samples import chunk
-from memory_desk import KINDS, AnyDesk, kept_in
+from memory_desk import KINDS, AnyDesk, kept_in, open_either
 from refdesk import Refdesk
 from refdesk.answer import Retrieved
 from refdesk.ask.extract import Quote
@@ -98,13 +98,13 @@ def test_who_wrote_a_paper_stands_below_its_title(desk: AnyDesk, question: str) 
     assert "Ilse Vahr" in answer.content
 
 
-def test_what_a_program_left_as_the_author_is_no_name(tmp_path: Path) -> None:
-    with Refdesk(tmp_path / "library") as desk:
-        (tmp_path / "loads.html").write_text(
+def test_what_a_program_left_as_the_author_is_no_name(store_kind: str, tmp_path: Path) -> None:
+    with open_either(store_kind, tmp_path / "library") as desk:
+        text = (
             "<html><head><title>Mooring loads</title><meta name='author' content='ARRAY(0x2c7cf020)'></head>"
             "<body><h1>Mooring loads</h1><p>The chain takes up most of the swell.</p></body></html>"
         )
-        desk.add(tmp_path / "loads.html")
+        desk.add_text("loads.html", text, format="html")
         assert "ARRAY" not in desk.ask_sync("Who wrote loads.html?", cache=False).content
 
 
@@ -175,8 +175,8 @@ def test_what_text_tells_better_is_not_taken_from_a_table(
     assert is_told_better(chance, Retrieved(tuple(hits), tuple(hits), {}, {}, readings=readings)) is is_told
 
 
-def test_a_sentence_of_another_year_is_not_sure(tmp_path: Path) -> None:
-    with Refdesk(tmp_path / "library") as desk:
+def test_a_sentence_of_another_year_is_not_sure(store_kind: str, tmp_path: Path) -> None:
+    with open_either(store_kind, tmp_path / "library") as desk:
         desk.add_texts([{"name": "fleet.md", "text": "# Fleet\n\nIn 2024 the fleet of the harbour had 41 boats.\n"}])
         now = desk.ask_sync("How many boats did the fleet of the harbour have in 2024?", cache=False)
         then = desk.ask_sync("How many boats did the fleet of the harbour have in 2021?", cache=False)
@@ -184,9 +184,9 @@ def test_a_sentence_of_another_year_is_not_sure(tmp_path: Path) -> None:
         assert then.confidence.score <= 0.65 < now.confidence.score
 
 
-def test_the_full_name_of_what_is_asked_about_is_no_list(tmp_path: Path) -> None:
+def test_the_full_name_of_what_is_asked_about_is_no_list(store_kind: str, tmp_path: Path) -> None:
     text = "# Claims\n\nIn 2001 the court dealt with a claim by the Northern Dredging Company (NDC) about fees.\n"
-    with Refdesk(tmp_path / "library") as desk:
+    with open_either(store_kind, tmp_path / "library") as desk:
         desk.add_texts([{"name": "claims.md", "text": text}])
         assert desk.ask_sync("Who made a claim about fees in 2001?", cache=False).short
         asked = desk.ask_sync("What are the main products of NDC?", cache=False)

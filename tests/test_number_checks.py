@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
+from memory_desk import KINDS, AnyDesk, kept_in, opened_again
 from refdesk import Refdesk
 from refdesk.answer import Answer, Claim
 from refdesk.ask.model_figures import check_numbers
@@ -14,6 +15,8 @@ from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder
 from refdesk.records import StoredTable
 from wire_server import Recorded, WireServer
+
+STORES = KINDS
 
 REPORT = """# Income
 
@@ -32,15 +35,21 @@ QUESTION = "How do the managers describe the year, and why?"
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder = tmp_path_factory.mktemp("numbers")
     (folder / "report.md").write_text(REPORT, encoding="utf-8")
     with Refdesk(folder / "library") as desk:
         desk.add(folder / "report.md")
-    return folder / "library"
+        yield desk
 
 
-def asked(library: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, sentence: str) -> Answer:
+@pytest.fixture(scope="module")
+def library(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
+
+
+def asked(library: AnyDesk, server: WireServer, monkeypatch: pytest.MonkeyPatch, sentence: str) -> Answer:
     """The answer of a model that writes this sentence, under the passage of the table."""
 
     def write(request: Recorded) -> str:
@@ -51,7 +60,7 @@ def asked(library: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, se
     server.answer_by(write)
     for name, value in server.openai_env("writer-8b").items():
         monkeypatch.setenv(name, value)
-    with Refdesk(library) as desk:
+    with opened_again(library) as desk:
         return desk.ask_sync(QUESTION, cache=False)
 
 
@@ -77,7 +86,7 @@ def asked(library: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, se
     ],
 )
 def test_the_numbers_of_a_model_are_checked_against_cells(
-    library: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, sentence: str, verdict: str, note: str
+    library: AnyDesk, server: WireServer, monkeypatch: pytest.MonkeyPatch, sentence: str, verdict: str, note: str
 ) -> None:
     answer = asked(library, server, monkeypatch, sentence)
     claim: Claim = answer.claims[0]

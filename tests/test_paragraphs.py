@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from memory_desk import KINDS, AnyDesk, kept_in
 from refdesk import Answer, Refdesk
 from refdesk.ask.wording import intent_of, wants
+
+STORES = KINDS
 
 FAULTS = """# Hand winch HW-3
 
@@ -88,7 +91,7 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder = tmp_path_factory.mktemp("documents")
     for name, text in FILES.items():
         Path(folder / name).write_text(text, encoding="utf-8")
@@ -97,7 +100,13 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
         yield found
 
 
-def ask(desk: Refdesk, question: str) -> Answer:
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
+
+
+def ask(desk: AnyDesk, question: str) -> Answer:
     return desk.ask_sync(question, cache=False)
 
 
@@ -114,7 +123,7 @@ def told(answer: Answer) -> list[str]:
     ],
 )
 def test_below_the_words_of_the_question_the_whole_paragraph_answers(
-    desk: Refdesk, question: str, quoted: list[str]
+    desk: AnyDesk, question: str, quoted: list[str]
 ) -> None:
     answer = ask(desk, question)
     assert answer.is_answered
@@ -130,40 +139,40 @@ def test_below_the_words_of_the_question_the_whole_paragraph_answers(
     ],
 )
 def test_a_frequent_question_is_answered_with_all_that_stands_below_it(
-    desk: Refdesk, question: str, first: str, last: str
+    desk: AnyDesk, question: str, first: str, last: str
 ) -> None:
     answer = ask(desk, question)
     assert told(answer)[0] == first
     assert last in answer.content
 
 
-def test_a_section_called_how_to_do_it_tells_how(desk: Refdesk) -> None:
+def test_a_section_called_how_to_do_it_tells_how(desk: AnyDesk) -> None:
     answer = ask(desk, "how do I make a claim on my hull insurance")
     assert told(answer)[0] == "Call the claims line within a week."
     assert "two photographs" in answer.content
     assert "cancel" not in answer.content
 
 
-def test_nothing_is_added_to_a_sentence_that_surely_answers(desk: Refdesk) -> None:
+def test_nothing_is_added_to_a_sentence_that_surely_answers(desk: AnyDesk) -> None:
     answer = ask(desk, "How long is parental leave?")
     assert told(answer) == ["Parental leave is six weeks on full pay."]
 
 
-def test_sides_that_nothing_names_are_not_sought_in_other_documents(desk: Refdesk) -> None:
+def test_sides_that_nothing_names_are_not_sought_in_other_documents(desk: AnyDesk) -> None:
     answer = ask(desk, "difference between pay in illness during and after the first half year")
     assert {citation.document_name for citation in answer.citations} == {"staff.md"}
 
 
-def test_words_alone_make_no_answer_sure(desk: Refdesk) -> None:
+def test_words_alone_make_no_answer_sure(desk: AnyDesk) -> None:
     """The passages speak of leave, and none of them says whether trainees have it; a reader knows."""
     assert ask(desk, "Do trainees get parental leave?").confidence.level != "high"
 
 
-def test_a_heading_between_lists_is_not_quoted(desk: Refdesk) -> None:
+def test_a_heading_between_lists_is_not_quoted(desk: AnyDesk) -> None:
     assert {"New", "Mended"}.isdisjoint(told(ask(desk, "what's new in version 4.2 of the mooring app")))
 
 
-def test_how_often_asks_for_one_thing(desk: Refdesk) -> None:
+def test_how_often_asks_for_one_thing(desk: AnyDesk) -> None:
     answer = ask(desk, "how often do I have to check the rope of the winch")
     assert told(answer)[0] == "The rope must be checked once a month."
     assert "once a month" in answer.short

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from memory_desk import KINDS, AnyDesk, kept_in
 from refdesk import Refdesk
 from refdesk.answer import Answer
 from refdesk.ask.table_question import is_of_other_length, length_asked
 from refdesk.periods import TablePeriod, period_from, read_period
 from refdesk.records import StoredTable
 from refdesk.tables import column_paths
+
+STORES = KINDS
 
 
 def columns(*head: list[str]) -> list[str]:
@@ -111,7 +114,7 @@ OTHERS = """<h2>Leases</h2><p>(In millions)</p><table><tr><th>{corner}</th><th>{
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder: Path = tmp_path_factory.mktemp("lengths")
     quarter, year = "Three Months Ended June 30,", "Year Ended June 30,"
     for name, corner, length, sales, flow in (
@@ -128,11 +131,17 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
         yield desk
 
 
-def tables(desk: Refdesk, name: str) -> list[StoredTable]:
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
+
+
+def tables(desk: AnyDesk, name: str) -> list[StoredTable]:
     return desk.tables(next(one.name for one in desk.documents() if one.name.startswith(name)))
 
 
-def test_the_corner_says_how_long_the_years_over_its_columns_are(desk: Refdesk) -> None:
+def test_the_corner_says_how_long_the_years_over_its_columns_are(desk: AnyDesk) -> None:
     income, flows, *_ = tables(desk, "Verlin_2023_Q2")
     assert [head.measure.period for head in income.heads[1:]] == ["P3M/2023-06-30", "P3M/2022-06-30"]
     assert [head.measure.period for head in flows.heads[1:]] == ["P9M/2023-06-30", "P9M/2022-06-30"]
@@ -141,25 +150,25 @@ def test_the_corner_says_how_long_the_years_over_its_columns_are(desk: Refdesk) 
     assert [head.measure.period for head in flows.heads[1:]] == ["P1Y/2023-06-30", "P1Y/2022-06-30"]
 
 
-def ask(desk: Refdesk, question: str) -> Answer:
+def ask(desk: AnyDesk, question: str) -> Answer:
     answer = desk.ask_sync(question, settings={"cache.enabled": False})
     assert answer.is_answered, answer.content
     return answer
 
 
-def test_a_year_is_answered_with_the_year(desk: Refdesk) -> None:
+def test_a_year_is_answered_with_the_year(desk: AnyDesk) -> None:
     for question in ("What were Verlin's total net sales in FY2023?", "What were Verlin's net sales in 2023?"):
         answer = ask(desk, question)
         assert "8310" in answer.content and "year ended June 30, 2023" in answer.content
         assert not any("as asked" in note for note in answer.notes)
 
 
-def test_a_quarter_is_answered_with_the_quarter(desk: Refdesk) -> None:
+def test_a_quarter_is_answered_with_the_quarter(desk: AnyDesk) -> None:
     answer = ask(desk, "What were Verlin's total net sales in Q2 2023?")
     assert "2120" in answer.content and "three months ended June 30, 2023" in answer.content
 
 
-def test_another_length_is_said_and_never_sure(desk: Refdesk) -> None:
+def test_another_length_is_said_and_never_sure(desk: AnyDesk) -> None:
     answer = ask(desk, "What were Tamsel's total net sales in FY2023?")
     assert "3307" in answer.content and "three months ended June 30, 2023" in answer.content
     assert answer.confidence.level == "low"

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from memory_desk import KINDS, AnyDesk, kept_in
 from refdesk import Refdesk
 from refdesk.parsers.build import ParseOptions
 from refdesk.parsers.text import parse
 from refdesk.tables import cell_date, months_of, spoken_heads
+
+STORES = KINDS
 
 SAFETY = """SAFETY DATA SHEET  Brightwash 12 glass cleaner
 Revision 2, 3 May 2025. Replaces revision 1 of 9 January 2023.
@@ -72,7 +75,7 @@ Reading room,18700,17650,15900,12400
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder = tmp_path_factory.mktemp("plain")
     files = {
         "brightwash.txt": SAFETY,
@@ -86,6 +89,12 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
         (folder / name).write_text(text, encoding="utf-8")
     with Refdesk(tmp_path_factory.mktemp("library") / "library") as found:
         assert {outcome.outcome for outcome in found.add(folder)} == {"added"}
+        yield found
+
+
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
         yield found
 
 
@@ -125,14 +134,14 @@ def test_a_numbered_heading_may_stand_right_above_its_text() -> None:
     assert headings(steps) == ["Changing the pin"]
 
 
-def test_one_section_of_a_numbered_document_answers(desk: Refdesk) -> None:
+def test_one_section_of_a_numbered_document_answers(desk: AnyDesk) -> None:
     eyes = desk.ask_sync("What must I do if Brightwash gets into my eyes?")
     assert "rinse with water" in eyes.content and "Hexham" not in eyes.content and "bleach" not in eyes.content
     dangers = desk.ask_sync("What are the dangers of Brightwash?")
     assert "eye irritation" in dangers.content and "Shelf life" not in dangers.content
 
 
-def test_one_long_item_of_a_list_answers_by_itself(desk: Refdesk) -> None:
+def test_one_long_item_of_a_list_answers_by_itself(desk: AnyDesk) -> None:
     """The same where nothing but numbers sets the sections apart."""
     joined = SAFETY.replace("Identification\n", "").replace("Dangers\n", "").replace("First aid\n", "")
     desk.add_text("joined", joined.replace("Handling and storage\n", "").replace("Disposal\n", ""), collection="joined")
@@ -140,14 +149,14 @@ def test_one_long_item_of_a_list_answers_by_itself(desk: Refdesk) -> None:
     assert "rinse with water" in eyes.content and "bleach" not in eyes.content
 
 
-def test_a_title_answers_only_when_it_was(desk: Refdesk) -> None:
+def test_a_title_answers_only_when_it_was(desk: AnyDesk) -> None:
     assert desk.ask_sync("When is the next harbour users' meeting?").short == "7 April 2026"
     assert desk.ask_sync("When was the harbour users' meeting held?").short == "4 March 2026"
     workaround = desk.ask_sync("What was the workaround in ticket 812?")
     assert "Draft quality" in workaround.content and "Printing stops" not in workaround.content
 
 
-def test_who_paid_stands_in_the_acknowledgements(desk: Refdesk) -> None:
+def test_who_paid_stands_in_the_acknowledgements(desk: AnyDesk) -> None:
     answer = desk.ask_sync("Who funded the study of swallows?")
     assert answer.short.removeprefix("the ") == "Aldous Trust" and answer.is_answered
 
@@ -179,10 +188,10 @@ def test_the_day_of_a_month_and_a_year_is_no_day() -> None:
         ("How much power did the reading room use in March?", "15900"),
     ],
 )
-def test_rows_are_told_apart_by_all_that_is_named(desk: Refdesk, question: str, short: str) -> None:
+def test_rows_are_told_apart_by_all_that_is_named(desk: AnyDesk, question: str, short: str) -> None:
     assert desk.ask_sync(question).short == short
 
 
-def test_all_that_a_row_was_found_by_names_it(desk: Refdesk) -> None:
+def test_all_that_a_row_was_found_by_names_it(desk: AnyDesk) -> None:
     (figure, *_) = desk.ask_sync("How many loaves did Quay sell in February?").figures
     assert figure.label == "Quay, 2026-02, loaves_sold"

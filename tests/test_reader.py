@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from evidence_samples import add, chunk
+from memory_desk import KINDS, AnyDesk, kept_in
 from refdesk import Refdesk
 from refdesk.answer import EVERYTHING, Query, Question, Retrieved
 from refdesk.ask.extract import Quote, short_answer
@@ -23,6 +24,8 @@ from refdesk.ports import NoReader
 from refdesk.providers.shipped import OnnxEmbedder, OnnxReader
 from refdesk.serve.mcp import answer_found, answer_text
 from refdesk.types import Chunk, FoundSpan, Hit, Reading, Scope
+
+STORES = KINDS
 
 ANCHOR = ["The mooring was drawn in Brannoch in 2019.", "The anchor is a cast iron sinker of 350 kg."]
 READER = OnnxReader()
@@ -68,14 +71,20 @@ class BrokenReader:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     with Refdesk(tmp_path_factory.mktemp("reader"), settings={"ingest.workers": 1}) as opened:
         add(opened)
         yield opened
 
 
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
+
+
 @pytest.fixture
-def hits(desk: Refdesk) -> list[Hit]:
+def hits(desk: AnyDesk) -> list[Hit]:
     vector = desk.parts.embedder.embed_query("mooring")
     return desk.parts.reader.search("mooring", vector, 6, "hybrid", Scope(), desk.settings)
 
@@ -242,7 +251,7 @@ def test_what_is_relevant_moves_up_and_the_best_score_stays(hits: list[Hit]) -> 
 # --- in an answer ----------------------------------------------------------------------------------------------------
 
 
-def test_the_short_answer_stands_in_a_quote(desk: Refdesk) -> None:
+def test_the_short_answer_stands_in_a_quote(desk: AnyDesk) -> None:
     for question, short in (
         ("How heavy is the anchor?", "350 kg"),
         ("How long is the chain of the mooring?", "45 metres"),
@@ -253,13 +262,13 @@ def test_the_short_answer_stands_in_a_quote(desk: Refdesk) -> None:
         assert any(answer.short in one.quote for one in answer.citations)
 
 
-def test_a_model_that_asks_over_mcp_is_given_the_thing_itself_first(desk: Refdesk) -> None:
+def test_a_model_that_asks_over_mcp_is_given_the_thing_itself_first(desk: AnyDesk) -> None:
     found = answer_found(desk.ask_sync("How heavy is the anchor?", cache=False))
     assert found.short == "350 kg"
     assert answer_text(found).splitlines()[0] == "350 kg"
 
 
-def test_no_short_answer_is_taken_from_a_row(desk: Refdesk) -> None:
+def test_no_short_answer_is_taken_from_a_row(desk: AnyDesk) -> None:
     table = chunk(["Part | Metres", "Chain | 45", "Rope | 60"], kind="table")
     found = Reading(9.0, 9.0, tuple(FoundSpan(0, 4, 20.0) for _ in table.sentences), 50)
     row = ScoredSentence(1, table, 1, "Chain | 45", 9.0, 1.0, span=found.spans[1])
@@ -272,23 +281,23 @@ def test_no_short_answer_is_taken_from_a_row(desk: Refdesk) -> None:
     assert short_answer(query, [Quote(line.text, "", unsure)]) == ""
 
 
-def test_yes_or_no_and_summaries_have_no_short_answer(desk: Refdesk) -> None:
+def test_yes_or_no_and_summaries_have_no_short_answer(desk: AnyDesk) -> None:
     for question in ("Is the chain made of steel?", "Summarise the canteen."):
         assert desk.ask_sync(question, cache=False).short == ""
 
 
-def stages(desk: Refdesk, answer_id: str) -> dict[str, str]:
+def stages(desk: AnyDesk, answer_id: str) -> dict[str, str]:
     return {stage["name"]: stage["skipped"] for stage in desk.trace(answer_id)["stages"]}
 
 
-def test_basic_does_without_it(desk: Refdesk) -> None:
+def test_basic_does_without_it(desk: AnyDesk) -> None:
     answer = desk.ask_sync("How heavy is the anchor?", level="basic", cache=False)
     assert "350 kg" in answer.content and answer.short == ""
     assert stages(desk, answer.id)["read"] == "not part of this level"
 
 
 @pytest.mark.parametrize("reader", [BrokenReader(), OnnxReader(Path("/nowhere")), NoReader()], ids=lambda one: one.name)
-def test_without_a_reader_the_answer_goes_on(desk: Refdesk, reader: BrokenReader) -> None:
+def test_without_a_reader_the_answer_goes_on(desk: AnyDesk, reader: BrokenReader) -> None:
     question = Question("How heavy is the anchor?", EVERYTHING, use_cache=False)
     ports = replace(desk.parts.asking.ports(question, desk.settings), reader=reader)
     answer = asyncio.run(collected(ask(question, ports)))

@@ -8,18 +8,27 @@ from dataclasses import replace
 import pytest
 
 from evidence_samples import add, ask, find
+from memory_desk import KINDS, AnyDesk, kept_in
 from refdesk import Refdesk
 from refdesk.ask.retrieve import SentenceReranker
 
+STORES = KINDS
+
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     with Refdesk(tmp_path_factory.mktemp("rerank")) as opened:
         add(opened)
         yield opened
 
 
-def test_the_passage_with_the_better_sentence_comes_first(desk: Refdesk) -> None:
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
+
+
+def test_the_passage_with_the_better_sentence_comes_first(desk: AnyDesk) -> None:
     query = ask(desk, "When does the gate close?")
     found = find(desk, query)
     level = [replace(hit, score=1.0) for hit in reversed(found.hits)]
@@ -28,7 +37,7 @@ def test_the_passage_with_the_better_sentence_comes_first(desk: Refdesk) -> None
     assert {hit.chunk.id for hit in ranked} == {hit.chunk.id for hit in found.hits}
 
 
-def test_scores_fall_and_the_best_stays_what_it_was(desk: Refdesk) -> None:
+def test_scores_fall_and_the_best_stays_what_it_was(desk: AnyDesk) -> None:
     query = ask(desk, "How heavy is the anchor?")
     found = find(desk, query)
     ranked = SentenceReranker().rerank(query, found.hits, found.sentence_vectors, found.idf)
@@ -38,7 +47,7 @@ def test_scores_fall_and_the_best_stays_what_it_was(desk: Refdesk) -> None:
     assert all(hit.cosine == other.cosine for hit in ranked for other in found.hits if other.chunk.id == hit.chunk.id)
 
 
-def test_a_clear_lead_is_not_overturned(desk: Refdesk) -> None:
+def test_a_clear_lead_is_not_overturned(desk: AnyDesk) -> None:
     query = ask(desk, "When does the gate close?")
     found = find(desk, query)
     last = found.hits[-1].chunk.id
@@ -47,13 +56,13 @@ def test_a_clear_lead_is_not_overturned(desk: Refdesk) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_nothing_to_order(desk: Refdesk, count: int) -> None:
+def test_nothing_to_order(desk: AnyDesk, count: int) -> None:
     query = ask(desk, "How heavy is the anchor?")
     found = find(desk, query)
     assert SentenceReranker().rerank(query, found.hits[:count], {}, {}) == list(found.hits[:count])
 
 
-def test_words_alone_do_when_no_vectors_are_at_hand(desk: Refdesk) -> None:
+def test_words_alone_do_when_no_vectors_are_at_hand(desk: AnyDesk) -> None:
     query = ask(desk, "When does the gate close?")
     found = find(desk, query)
     level = [replace(hit, score=1.0) for hit in found.hits]

@@ -11,21 +11,30 @@ from pathlib import Path
 import pytest
 
 from evidence_samples import add, ask, find
+from memory_desk import KINDS, AnyDesk, kept_in
 from onnx_samples import write_reranker
 from refdesk import ModelError, Refdesk
 from refdesk.errors import ExtraMissing
 from refdesk.providers.extras import OnnxReranker
 from refdesk.types import Hit
 
+STORES = KINDS
+
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     with Refdesk(tmp_path_factory.mktemp("onnx")) as opened:
         add(opened)
         yield opened
 
 
-def rerank(desk: Refdesk, folder: Path) -> list[Hit]:
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
+
+
+def rerank(desk: AnyDesk, folder: Path) -> list[Hit]:
     query = ask(desk, "How heavy is lunch?")
     found = find(desk, query)
     return OnnxReranker(folder).rerank(query, found.hits, found.sentence_vectors, found.idf)
@@ -35,7 +44,7 @@ def chance(logit: float) -> float:
     return 1 / (1 + math.exp(-logit))
 
 
-def test_the_model_decides_the_order(desk: Refdesk, tmp_path: Path) -> None:
+def test_the_model_decides_the_order(desk: AnyDesk, tmp_path: Path) -> None:
     ranked = rerank(desk, write_reranker(tmp_path / "model"))
     scores = {hit.document.name: hit.score for hit in ranked}
     assert ranked[0].document.name == "anchor"
@@ -47,13 +56,13 @@ def test_the_model_decides_the_order(desk: Refdesk, tmp_path: Path) -> None:
     assert len(ranked) == 6
 
 
-def test_two_classes_are_read_as_no_and_yes(desk: Refdesk, tmp_path: Path) -> None:
+def test_two_classes_are_read_as_no_and_yes(desk: AnyDesk, tmp_path: Path) -> None:
     ranked = rerank(desk, write_reranker(tmp_path / "model", columns=2))
     assert ranked[0].document.name == "anchor"
     assert ranked[0].score == pytest.approx(chance(2 * 3.0 - 3.0))
 
 
-def test_a_model_without_token_types_will_do(desk: Refdesk, tmp_path: Path) -> None:
+def test_a_model_without_token_types_will_do(desk: AnyDesk, tmp_path: Path) -> None:
     ranked = rerank(desk, write_reranker(tmp_path / "model", inputs=("input_ids", "attention_mask")))
     assert ranked[0].document.name == "anchor"
     assert ranked[0].score == pytest.approx(chance(3.0 - 2.0))  # now "lunch" of the question counts too
@@ -68,7 +77,7 @@ def test_a_model_without_token_types_will_do(desk: Refdesk, tmp_path: Path) -> N
     ],
 )
 def test_passages_are_cut_to_what_the_model_reads(
-    desk: Refdesk, tmp_path: Path, file: str, key: str, value: float, score: float
+    desk: AnyDesk, tmp_path: Path, file: str, key: str, value: float, score: float
 ) -> None:
     folder = write_reranker(tmp_path / "model")
     (folder / file).write_text(json.dumps({key: value}))
@@ -76,7 +85,7 @@ def test_passages_are_cut_to_what_the_model_reads(
     assert scores["anchor"] == pytest.approx(score)
 
 
-def test_nothing_to_rerank_loads_nothing(desk: Refdesk, tmp_path: Path) -> None:
+def test_nothing_to_rerank_loads_nothing(desk: AnyDesk, tmp_path: Path) -> None:
     assert OnnxReranker(tmp_path / "missing").rerank(ask(desk, "x"), [], {}, {}) == []
 
 
@@ -110,7 +119,7 @@ def broken(folder: Path, what: str) -> Path:
         ("config", "cannot be read"),
     ],
 )
-def test_what_does_not_fit_is_said_in_one_sentence(desk: Refdesk, tmp_path: Path, what: str, said: str) -> None:
+def test_what_does_not_fit_is_said_in_one_sentence(desk: AnyDesk, tmp_path: Path, what: str, said: str) -> None:
     with pytest.raises(ModelError) as raised:
         rerank(desk, broken(tmp_path / "model", what))
     assert said in str(raised.value)
@@ -119,7 +128,7 @@ def test_what_does_not_fit_is_said_in_one_sentence(desk: Refdesk, tmp_path: Path
 
 
 def test_without_its_package_the_extra_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, desk: Refdesk
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, desk: AnyDesk
 ) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)  # as if it were not installed
     write_reranker(tmp_path)

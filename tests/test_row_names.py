@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from memory_desk import KINDS, AnyDesk, kept_in
 from refdesk import Refdesk
 from refdesk.ask.table_question import things_asked
 from refdesk.ports import NoReader
 from refdesk.providers.shipped import OnnxReader
+
+STORES = KINDS
 
 REPORT = """<html><head><title>Ortel annual report 2022</title></head><body>
 <h1>Ortel annual report 2022</h1>
@@ -79,13 +83,19 @@ def test_what_no_row_is_near_to_is_not_meant() -> None:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Refdesk:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder: Path = tmp_path_factory.mktemp("rows")
     file = folder / "ortel-2022.html"
     file.write_text(REPORT, encoding="utf-8")
-    desk = Refdesk(folder / "library")
-    desk.add(file)
-    return desk
+    with Refdesk(folder / "library") as desk:
+        desk.add(file)
+        yield desk
+
+
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
 
 
 @pytest.mark.parametrize(
@@ -96,7 +106,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Refdesk:
         ("What was Ortel's cash flow from operations in 2022?", "$210 million"),
     ],
 )
-def test_a_row_is_found_by_another_name(desk: Refdesk, question: str, short: str) -> None:
+def test_a_row_is_found_by_another_name(desk: AnyDesk, question: str, short: str) -> None:
     answer = desk.ask_sync(question)
     assert answer.short.replace("-", "") in (short, short.removeprefix("$"))
     assert answer.confidence.level != "high"
@@ -113,5 +123,5 @@ def test_a_row_is_found_by_another_name(desk: Refdesk, question: str, short: str
         "Why did Ortel's revenue grow in 2022?",
     ],
 )
-def test_what_is_not_a_row_is_not_read_from_one(desk: Refdesk, question: str) -> None:
+def test_what_is_not_a_row_is_not_read_from_one(desk: AnyDesk, question: str) -> None:
     assert not desk.ask_sync(question).figures

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_desk import KINDS, AnyDesk, kept_in
+from memory_desk import KINDS, AnyDesk, kept_in, open_either
 from refdesk import Answer, Refdesk
 from refdesk.ask.listing import listings
 from refdesk.ask.wording import is_missing, language_of, other_language, said, wants
@@ -133,15 +133,13 @@ def test_what_no_list_tells_is_never_sure(examples: AnyDesk) -> None:
     assert examples.ask_sync("How do I replace the battery of the TG-4?").confidence.level == "low"
 
 
-def test_a_long_list_is_shown_in_part_and_counted(tmp_path: Path) -> None:
+def test_a_long_list_is_shown_in_part_and_counted(store_kind: str, tmp_path: Path) -> None:
     rules = "\n".join(
         f"{n}. Rule number {n} of the harbour forbids boats of class {n} to moor at pier {n}." for n in range(1, 21)
     )
-    (tmp_path / "rules.md").write_text(
-        f"# Rules\n\n## Rules of the harbour\n\nThe rules of the harbour are these:\n\n{rules}\n"
-    )
-    with Refdesk(tmp_path / "library") as desk:
-        desk.add(tmp_path / "rules.md")
+    text = f"# Rules\n\n## Rules of the harbour\n\nThe rules of the harbour are these:\n\n{rules}\n"
+    with open_either(store_kind, tmp_path / "library") as desk:
+        desk.add_text("rules.md", text, format="markdown")
         answer = desk.ask_sync("What are the rules of the harbour?")
     assert [text.partition(".")[0] for text in claims(answer)[1:]] == [str(n) for n in range(1, 13)]
     assert answer.notes == ("The list has 20 items; the first 12 are shown. The others are on page 1 of “rules.md”.",)
@@ -226,7 +224,7 @@ def test_a_document_is_summed_up_by_its_sections(desk: AnyDesk) -> None:
     assert check(desk, answer) == len(answer.claims)
 
 
-def test_neither_authors_nor_references_sum_up_a_paper(tmp_path: Path) -> None:
+def test_neither_authors_nor_references_sum_up_a_paper(store_kind: str, tmp_path: Path) -> None:
     paper = """# Drift of pressure gauges
 
 Ada Reed and Bo Lind
@@ -251,9 +249,8 @@ Reed, A. (2019). Tides and Mussels. Journal of Tides, pp. 3-12.
 
 Lind, B., Moe, C. (2021). Copper Guards. Harbour Press, vol. 4.
 """
-    (tmp_path / "drift-paper.md").write_text(paper, encoding="utf-8")
-    with Refdesk(tmp_path / "library") as desk:
-        desk.add(tmp_path / "drift-paper.md")
+    with open_either(store_kind, tmp_path / "library") as desk:
+        desk.add_text("drift-paper.md", paper, format="markdown")
         answer = desk.ask_sync("Summarise the drift paper")
     assert not any(name in answer.content for name in ("Ada Reed", "Institute", "Journal", "Harbour Press"))
     assert (

@@ -11,8 +11,11 @@ from typing import NamedTuple
 import pytest
 
 from http_server import serving
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.text import rough_tokens
+
+STORES = ON_DISK
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "seeds.md"
@@ -108,6 +111,7 @@ TIMES = {"retrieve_ms": 500.0, "assemble_ms": 100.0}  # seed 003's targets; seed
 LEVELS_S = {"basic": 1.0, "standard": 2.0, "enhanced": 4.0, "maximum": 8.0}  # seed 001, the model's time aside
 
 
+@pytest.mark.only_on("sql", reason="they are promised of a library in a folder")
 @pytest.mark.parametrize("level", LEVELS_S)
 def test_the_times_that_seeds_promise(examples: Refdesk, level: str) -> None:
     """Ten times what it takes on a quiet machine; the best of three, because this one may not be quiet."""

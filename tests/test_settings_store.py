@@ -12,10 +12,14 @@ from sqlalchemy import insert
 
 from conftest import run_refdesk
 from library_samples import open_desk
+from memory_desk import ON_DISK
 from refdesk import Refdesk, UsageError
 from refdesk.settings import Settings, specs
 from refdesk.store.schema import settings as table
 from timing import statements, while_written
+
+STORES = ON_DISK
+pytestmark = pytest.mark.usefixtures("new_folder")  # its database; here the folder is `tmp_path`
 
 
 def stored(desk: Refdesk, **values: str) -> None:
@@ -132,6 +136,7 @@ def test_many_programs_change_at_once(tmp_path: Path) -> None:
         assert set(desk.parts.settings_store.load()) == set(names) == set(other.parts.settings_store.load())
 
 
+@pytest.mark.only_on("sql", reason="SQLite tells each statement, and has one lock for writing")
 def test_looking_is_one_statement_and_waits_for_no_writer(tmp_path: Path) -> None:
     with Refdesk(tmp_path) as desk, while_written(tmp_path / "library.db"):
         assert desk.parts.settings_store.current().top_k
@@ -149,6 +154,7 @@ def said(library: Path, *arguments: str, code: int = 0) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 def test_the_command(tmp_path: Path) -> None:
     (tmp_path / "refdesk.toml").write_text('[settings]\n"rag.rrf_k" = 31\n')
     assert said(tmp_path, "settings", "get", "rag.top_k") == ("10\n", "")
@@ -169,6 +175,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert said(tmp_path, "settings", "reset", "rag.top_k") == ("", "rag.top_k: 5 → 10\n")
 
 
+@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 def test_presets_of_the_command(tmp_path: Path) -> None:
     said(tmp_path, "settings", "set", "rag.dense_weight", "0.5")
     said(tmp_path, "settings", "preset", "offline")
@@ -182,6 +189,7 @@ def test_presets_of_the_command(tmp_path: Path) -> None:
     assert said(tmp_path, "settings", "--changed") == ("", "Every setting is at its default.\n")
 
 
+@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
 @pytest.mark.parametrize(
     "arguments, sentence",
     [

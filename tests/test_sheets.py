@@ -16,6 +16,7 @@ import pytest
 from conftest import run_refdesk
 from large_sheets import HEAD, Order, as_csv, as_xlsx, orders, store_sheet
 from library_samples import open_desk, seen_by
+from memory_desk import ON_DISK, AnyDesk, kept_in
 from refdesk import Refdesk
 from refdesk.ask.plans import TableViews
 from refdesk.ask.sheet_view import SheetView
@@ -25,6 +26,8 @@ from refdesk.ingest.tables import tables_of
 from refdesk.parsers.build import Builder
 from refdesk.records import StoredTable
 from refdesk.tables import grid_of
+
+STORES = ON_DISK
 
 ROWS = 20_000
 MADE = orders(ROWS)
@@ -42,16 +45,15 @@ QUESTIONS = [
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sheets") / "library"
-    with open_desk(folder) as desk:
-        store_sheet(desk, "orders.csv", as_csv(MADE), "sales")
-    return folder
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+    with open_desk(tmp_path_factory.mktemp("sheets") / "library") as found:
+        store_sheet(found, "orders.csv", as_csv(MADE), "sales")
+        yield found
 
 
 @pytest.fixture(scope="module")
-def desk(library: Path) -> Iterator[Refdesk]:
-    with open_desk(library) as found:
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
         yield found
 
 
@@ -80,7 +82,7 @@ def amounts(*, region: str = "", year: int = 0) -> list[float]:
         ("What is the total amount in March and April 2024?", sum(one.amount for one in MADE if one.date in SPRING)),
     ],
 )
-def test_a_question_to_a_sheet_is_answered_with_its_cells(desk: Refdesk, question: str, wanted: float) -> None:
+def test_a_question_to_a_sheet_is_answered_with_its_cells(desk: AnyDesk, question: str, wanted: float) -> None:
     answer = desk.ask_sync(question)
     figure, *_ = answer.figures  # another reading may stand below
     assert figure.number == pytest.approx(wanted, abs=0.005) and answer.short == figure.value
@@ -93,13 +95,13 @@ def test_a_question_to_a_sheet_is_answered_with_its_cells(desk: Refdesk, questio
     assert [row[figure.marked[0][1]] for row in figure.table[: figure.head_rows]] == [figure.cells[0].column_path[-1]]
 
 
-def test_the_row_of_the_highest_is_found(desk: Refdesk) -> None:
+def test_the_row_of_the_highest_is_found(desk: AnyDesk) -> None:
     answer = desk.ask_sync(QUESTIONS[2])
     best = max(MADE, key=lambda one: one.amount)
     assert answer.short == best.customer and answer.figures[0].cells[0].row_path == (best.order,)
 
 
-def test_how_many_cells_were_used_is_said(desk: Refdesk) -> None:
+def test_how_many_cells_were_used_is_said(desk: AnyDesk) -> None:
     answer = desk.ask_sync(QUESTIONS[0])
     count = len(amounts(region="North"))
     assert f"({count:,} values)" in answer.figures[0].formula
@@ -107,7 +109,7 @@ def test_how_many_cells_were_used_is_said(desk: Refdesk) -> None:
     assert not desk.ask_sync(QUESTIONS[6]).notes
 
 
-def test_it_is_fast_once_the_sheet_was_read(desk: Refdesk) -> None:
+def test_it_is_fast_once_the_sheet_was_read(desk: AnyDesk) -> None:
     desk.ask_sync(QUESTIONS[0])
     took = []
     for question in (QUESTIONS[4], QUESTIONS[5], QUESTIONS[1]):
@@ -117,12 +119,14 @@ def test_it_is_fast_once_the_sheet_was_read(desk: Refdesk) -> None:
     assert min(took) < 1.0
 
 
-def test_the_terminal_says_it(library: Path) -> None:
-    printed = json.loads(run_refdesk("--library", library, "ask", "--json", QUESTIONS[1]).stdout)
+@pytest.mark.only_on("sql", reason="how it is shown is the same wherever it comes from")
+def test_the_terminal_says_it(desk: Refdesk) -> None:
+    where = {"REFDESK_DATABASE_URL": desk.config.database_url}
+    printed = json.loads(run_refdesk("--library", desk.folder, "ask", "--json", QUESTIONS[1], **where).stdout)
     assert printed["short"] == f"{sum(one.status == 'cancelled' for one in MADE):,}" and printed["notes"]
 
 
-def test_who_may_not_read_it_gets_no_figure(desk: Refdesk) -> None:
+def test_who_may_not_read_it_gets_no_figure(desk: AnyDesk) -> None:
     assert desk.ask_sync(QUESTIONS[1]).figures
     assert seen_by(desk, "sales").ask_sync(QUESTIONS[1]).figures
     assert not seen_by(desk, "harbour").ask_sync(QUESTIONS[1]).figures

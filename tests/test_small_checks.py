@@ -95,8 +95,8 @@ class Library:
 
 
 @pytest.fixture
-def library(own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Library:
-    return Library(own_folder, server, monkeypatch)
+def library(shared_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Library:
+    return Library(shared_folder, server, monkeypatch)
 
 
 def shown(request: Recorded) -> int:

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from evidence_samples import chunk
+from memory_desk import KINDS
 from refdesk import Document, Hit, Refdesk
 from refdesk.answer import Citation, Claim, Context, Passage, Query, Retrieved, Sufficiency
 from refdesk.ask.judge import Relevance, nearest_topics, sufficiency
 from refdesk.text import query_terms
+
+STORES = KINDS
 
 QUESTIONS = json.loads((Path(__file__).parent.parent / "examples" / "questions.json").read_text(encoding="utf-8"))
 SURE = Relevance(0.9, {}, ())

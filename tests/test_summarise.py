@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory_desk import KINDS, open_either
+from memory_desk import KINDS, ON_DISK, open_either
 from refdesk import Refdesk
 from refdesk.errors import LibraryError, UsageError
 from refdesk.ingest.summarise import usable
 from refdesk.summaries import WrittenSummary
 from refdesk.types import Chunk, Scope, Sentence
 from wire_server import Recorded, WireServer
+
+STORES = ON_DISK
 
 TEXTS = [
     (
@@ -91,10 +93,10 @@ def reply(request: Recorded) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(new_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in server.openai_env("gpt-4o", summariser="gpt-4o-mini").items():
         monkeypatch.setenv(name, value)
-    return tmp_path
+    return new_folder.parent
 
 
 def opened(folder: Path) -> Refdesk:

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import run_refdesk
 from http_server import serving
-from memory_desk import KINDS, AnyDesk, kept_in
+from memory_desk import KINDS, AnyDesk, kept_in, open_either
 from pdf_samples import Sheet
 from refdesk import Refdesk
 from refdesk.answer import decode_answer, encode_answer
@@ -104,24 +104,22 @@ BACKLOG = """# Backlog
 """
 
 
-def test_a_figure_that_two_rows_give_is_shown_as_one(tmp_path: Path) -> None:
-    (tmp_path / "backlog.md").write_text(BACKLOG, encoding="utf-8")
-    with Refdesk(tmp_path / "library") as desk:
-        desk.add(tmp_path / "backlog.md")
+def test_a_figure_that_two_rows_give_is_shown_as_one(store_kind: str, tmp_path: Path) -> None:
+    with open_either(store_kind, tmp_path / "library") as desk:
+        desk.add_text("backlog.md", BACKLOG, format="markdown")
         answer = desk.ask_sync("What was the total backlog in 2022?")
         contractual = desk.ask_sync("What was the contractual backlog in 2021?")
     assert answer.content.startswith("Total backlog, 2022: $404,381 million [1]")
     assert contractual.content.startswith("Contractual backlog, 2021: $356,362 million"), "no other row is called so"
 
 
-def test_a_column_without_a_row_is_asked_of_the_total(tmp_path: Path) -> None:
+def test_a_column_without_a_row_is_asked_of_the_total(store_kind: str, tmp_path: Path) -> None:
     rows = (
         "| | Assets | Capital expenditures |\n|---|---|---|\n| Safety | 5,100 | 454 |\n| Health care | 4,900 | 503 |\n"
     )
     text = f"# Segments in 2018\n\n(Millions)\n\n{rows}| Total company | 10,000 | 957 |\n"
-    (tmp_path / "segments.md").write_text(text, encoding="utf-8")
-    with Refdesk(tmp_path / "library") as desk:
-        desk.add(tmp_path / "segments.md")
+    with open_either(store_kind, tmp_path / "library") as desk:
+        desk.add_text("segments.md", text, format="markdown")
         answer = desk.ask_sync("What was capital expenditure in 2018?")
     assert answer.content.startswith("Total company, Capital expenditures: 957 million")
 

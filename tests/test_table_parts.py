@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from memory_desk import KINDS, AnyDesk, kept_in, open_either
 from refdesk import Refdesk
 from refdesk.ask.table_rows import Order, asked_order
+
+STORES = KINDS
 
 BALANCE = """<html><body><p>Balance sheet of Ortel (in millions)</p>
 <table><tr><th></th><th>2022</th><th>2021</th></tr>
@@ -27,10 +30,16 @@ BALANCE = """<html><body><p>Balance sheet of Ortel (in millions)</p>
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     with Refdesk(tmp_path_factory.mktemp("parts") / "library") as desk:
         desk.add_texts([{"name": "balance.html", "text": BALANCE, "format": "html"}])
         yield desk
+
+
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made) as found:
+        yield found
 
 
 @pytest.mark.parametrize(
@@ -42,7 +51,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
         ("Which years are shown in the table?", "2022; 2021"),
     ],
 )
-def test_what_is_listed_is_the_short_answer_with_a_citation_for_each(desk: Refdesk, question: str, short: str) -> None:
+def test_what_is_listed_is_the_short_answer_with_a_citation_for_each(desk: AnyDesk, question: str, short: str) -> None:
     answer = desk.ask_sync(question, document="balance.html", cache=False)
     assert answer.short == short
     assert answer.confidence.level != "high"
@@ -57,18 +66,18 @@ def test_what_is_listed_is_the_short_answer_with_a_citation_for_each(desk: Refde
         "What are the components of assets under construction?",
     ],
 )
-def test_of_something_else_no_rows_are_listed(desk: Refdesk, question: str) -> None:
+def test_of_something_else_no_rows_are_listed(desk: AnyDesk, question: str) -> None:
     answer = desk.ask_sync(question, document="balance.html", cache=False)
     assert "; " not in answer.short
 
 
-def test_neither_its_company_nor_the_highest_asks_for_a_section(tmp_path: Path) -> None:
+def test_neither_its_company_nor_the_highest_asks_for_a_section(store_kind: str, tmp_path: Path) -> None:
     """A wrapped "Net income attributable to Ortel:" is a section called like the company."""
     rows = [("ORTEL:", "", ""), ("Basic", "4.1", "3.9"), ("Diluted", "4.0", "3.8"), ("State taxes", "", "")]
     rows += [("Kentucky", "31.5", "30.2"), ("Texas", "29.4", "33.1")]
     cells = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     text = f"<p>Ortel (in millions)</p><table><tr><th></th><th>2022</th><th>2021</th></tr>{cells}</table>"
-    with Refdesk(tmp_path / "library") as desk:
+    with open_either(store_kind, tmp_path / "library") as desk:
         desk.add_texts([{"name": "Ortel_2022_report.html", "text": text, "format": "html"}])
         assert "Basic" not in desk.ask_sync("Which competitors does Ortel name?", cache=False).short
         highest = desk.ask_sync("Which of the state taxes was the highest in 2022?", cache=False)
@@ -76,7 +85,7 @@ def test_neither_its_company_nor_the_highest_asks_for_a_section(tmp_path: Path) 
         assert desk.ask_sync("What are the components of state taxes?", cache=False).short == "Kentucky; Texas"
 
 
-def test_who_names_one_row_gets_its_number(desk: Refdesk) -> None:
+def test_who_names_one_row_gets_its_number(desk: AnyDesk) -> None:
     answer = desk.ask_sync("What were the current assets debtors in 2022?", document="balance.html", cache=False)
     assert answer.short.startswith("30.2")
 
@@ -89,7 +98,7 @@ def test_who_names_one_row_gets_its_number(desk: Refdesk) -> None:
     ],
 )
 def test_a_year_is_proved_by_its_head_and_the_numbers_it_was_chosen_by(
-    desk: Refdesk, question: str, short: str, quotes: list[str]
+    desk: AnyDesk, question: str, short: str, quotes: list[str]
 ) -> None:
     answer = desk.ask_sync(question, document="balance.html", cache=False)
     assert answer.short == short
@@ -97,9 +106,9 @@ def test_a_year_is_proved_by_its_head_and_the_numbers_it_was_chosen_by(
     assert all(figure.cells for figure in answer.figures)
 
 
-def test_columns_are_named_as_programs_write_them_and_the_document_by_its_name(tmp_path: Path) -> None:
+def test_columns_are_named_as_programs_write_them_and_the_document_by_its_name(store_kind: str, tmp_path: Path) -> None:
     rows = "\n".join(f"2025-10-{day:02},{day / 10:.1f},{4 + day}" for day in range(1, 21))
-    with Refdesk(tmp_path / "library") as desk:
+    with open_either(store_kind, tmp_path / "library") as desk:
         desk.add_texts([{"name": "gull-rock.csv", "text": f"day,tide_level_m,windSpeed\n{rows}", "format": "csv"}])
         tide = desk.ask_sync("What is the average tide level at Gull Rock?", cache=False)
         assert tide.short == "1.05"
@@ -127,8 +136,10 @@ PARTS = """# Mooring
         ("Which parts have a price of at least 390?", "Sinker block; Ground chain; Polyester rope"),
     ],
 )
-def test_rows_over_or_under_a_number_are_found_by_its_unit(tmp_path: Path, question: str, short: str) -> None:
-    with Refdesk(tmp_path / "library") as desk:
+def test_rows_over_or_under_a_number_are_found_by_its_unit(
+    store_kind: str, tmp_path: Path, question: str, short: str
+) -> None:
+    with open_either(store_kind, tmp_path / "library") as desk:
         desk.add_texts([{"name": "mooring.md", "text": PARTS}])
         answer = desk.ask_sync(question, cache=False)
     assert answer.short == short
@@ -137,8 +148,8 @@ def test_rows_over_or_under_a_number_are_found_by_its_unit(tmp_path: Path, quest
 
 
 @pytest.mark.parametrize("question", ["Which parts weigh more than 10 metres?", "Which parts do not weigh over 10 kg?"])
-def test_rows_of_another_unit_or_of_a_denial_are_not_listed(tmp_path: Path, question: str) -> None:
-    with Refdesk(tmp_path / "library") as desk:
+def test_rows_of_another_unit_or_of_a_denial_are_not_listed(store_kind: str, tmp_path: Path, question: str) -> None:
+    with open_either(store_kind, tmp_path / "library") as desk:
         desk.add_texts([{"name": "mooring.md", "text": PARTS}])
         assert "; " not in desk.ask_sync(question, cache=False).short
 
@@ -157,10 +168,16 @@ STAFF = """# Workshop
 
 
 @pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made_workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     with Refdesk(tmp_path_factory.mktemp("workshop") / "library") as desk:
         desk.add_texts([{"name": "workshop.md", "text": STAFF, "format": "markdown"}])
         yield desk
+
+
+@pytest.fixture(scope="module")
+def workshop(store_kind: str, made_workshop: Refdesk) -> Iterator[AnyDesk]:
+    with kept_in(store_kind, made_workshop) as found:
+        yield found
 
 
 @pytest.mark.parametrize(
@@ -178,7 +195,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     ],
 )
 def test_the_first_few_and_all_in_order_are_listed_without_the_total(
-    workshop: Refdesk, question: str, short: str
+    workshop: AnyDesk, question: str, short: str
 ) -> None:
     answer = workshop.ask_sync(question, cache=False)
     assert answer.short == short
@@ -195,7 +212,7 @@ def test_the_first_few_and_all_in_order_are_listed_without_the_total(
         pytest.param("Which eight names have the highest wage?", id="fewer_rows"),
     ],
 )
-def test_what_the_table_does_not_have_is_not_put_in_order(workshop: Refdesk, question: str) -> None:
+def test_what_the_table_does_not_have_is_not_put_in_order(workshop: AnyDesk, question: str) -> None:
     assert "; " not in workshop.ask_sync(question, cache=False).short
 
 

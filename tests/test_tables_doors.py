@@ -13,10 +13,13 @@ import pytest
 from conftest import run_refdesk
 from http_server import Server, serving
 from library_samples import seen_by
+from memory_desk import ON_DISK, kept_in
 from pdf_samples import Sheet
 from refdesk import Refdesk
 from refdesk.errors import NotFound
 from refdesk.records import MOST_CELLS
+
+STORES = ON_DISK
 
 NOTE = """# Fees
 
@@ -44,7 +47,7 @@ def page_of_figures() -> bytes:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     folder = tmp_path_factory.mktemp("tables")
     (folder / "fees.md").write_text(NOTE, encoding="utf-8")
     (folder / "figures.pdf").write_bytes(page_of_figures())
@@ -52,6 +55,12 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refdesk]:
     (folder / "ships.csv").write_text(f"Ship,Length,Age\n{rows}", encoding="utf-8")
     with Refdesk(folder / "library", settings={"ingest.workers": 1, "ingest.ocr": False}) as found:
         found.add(folder / "fees.md", folder / "figures.pdf", folder / "ships.csv")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def desk(store_kind: str, made: Refdesk) -> Iterator[Refdesk]:
+    with kept_in(store_kind, made) as found:
         yield found
 
 
@@ -150,8 +159,10 @@ def test_what_is_wrong_is_said(server: Server, desk: Refdesk) -> None:
 
 
 def test_the_terminal_lists_them(desk: Refdesk) -> None:
+    where = {"REFDESK_DATABASE_URL": desk.config.database_url}
+
     def shown(*arguments: str) -> str:
-        done = run_refdesk("--library", desk.folder, "show", *arguments)
+        done = run_refdesk("--library", desk.folder, "show", *arguments, **where)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

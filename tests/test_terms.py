@@ -8,9 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import bm25s
 import pytest
 
+from memory_desk import KINDS
 from refdesk import Refdesk, Scope
 from refdesk.periods import alike
 from refdesk.text import QUERY_STOP_WORDS, STEMMERS, as_typed, query_terms, repeated_terms, terms, words
+
+STORES = KINDS
 
 
 @pytest.mark.parametrize(

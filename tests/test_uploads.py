@@ -21,6 +21,7 @@ from sqlalchemy import update
 
 import upload_samples
 from library_samples import open_desk, start, wait_until
+from memory_desk import ON_DISK
 from refdesk import Refdesk
 from refdesk.errors import AccessDenied, DiskFull, NotFound, UsageError
 from refdesk.records import LOCAL, Caller
@@ -28,6 +29,9 @@ from refdesk.serve.uploads import Uploads, label
 from refdesk.store.schema import jobs, state
 from refdesk.types import Job
 from upload_samples import done, hand_in
+
+STORES = ON_DISK
+pytestmark = pytest.mark.usefixtures("new_folder")  # in `tmp_path / "library"`
 
 desk, uploads = upload_samples.desk, upload_samples.running
 READER = Caller("r1", "Rita", "reader", ("open",))
@@ -107,6 +111,7 @@ def test_of_two_that_come_in_one_moment_the_second_is_the_later(desk: Refdesk) -
     assert list(desk.jobs.all()) == [str(number) for number in range(200)]
 
 
+@pytest.mark.only_on("sql", reason="what is read again is the same for every store")
 def test_a_renamed_document_is_not_replaced_by_a_new_file_of_its_old_name(desk: Refdesk, uploads: Uploads) -> None:
     hand_in(desk, "contract.md", b"The lease of 2023 is for one year.")
     uploads.wake()
@@ -118,6 +123,7 @@ def test_a_renamed_document_is_not_replaced_by_a_new_file_of_its_old_name(desk: 
     assert sorted(one.name for one in desk.documents()) == ["contract-2023.md", "contract.md"]
 
 
+@pytest.mark.only_on("sql", reason="what is read again is the same for every store")
 def test_a_failed_one_is_tried_again_with_its_password(desk: Refdesk, uploads: Uploads) -> None:
     hand_in(desk, "secret.pdf", locked_pdf("tide"))
     uploads.wake()
@@ -142,6 +148,7 @@ def test_a_failed_one_is_superseded_by_its_next_edition(desk: Refdesk, uploads: 
     assert [one.status for one in desk.documents()] == ["ready"]
 
 
+@pytest.mark.only_on("sql", reason="for PostgreSQL tests/test_workers.py kills and stops them")
 def test_a_killed_server_loses_nothing_that_was_accepted(tmp_path: Path) -> None:
     folder = tmp_path / "library"
     process = start(ACCEPTING, folder)
@@ -162,6 +169,7 @@ def test_a_killed_server_loses_nothing_that_was_accepted(tmp_path: Path) -> None
         ]
 
 
+@pytest.mark.only_on("sql", reason="for PostgreSQL tests/test_workers.py kills and stops them")
 def test_what_a_dead_server_accepted_another_add_may_take_over(tmp_path: Path) -> None:
     folder = tmp_path / "library"
     process = start(ACCEPTING, folder)
@@ -179,6 +187,7 @@ def test_what_a_dead_server_accepted_another_add_may_take_over(tmp_path: Path) -
         assert len(desk.documents()) == 2, "nothing is there twice"
 
 
+@pytest.mark.only_on("sql", reason="for PostgreSQL tests/test_workers.py kills and stops them")
 def test_a_stopped_server_puts_its_work_down(tmp_path: Path) -> None:
     folder = tmp_path / "library"
     with open_desk(folder) as desk:
@@ -224,6 +233,7 @@ def test_two_processes_share_one_queue(desk: Refdesk) -> None:
     assert len(desk.documents(status="ready")) == 6
 
 
+@pytest.mark.only_on("sql", reason="it is told by the process, not by the store")
 def test_subscribers_see_every_step_and_only_what_is_theirs(desk: Refdesk, uploads: Uploads) -> None:
     async def follow(caller: Caller) -> list[tuple[str, str]]:
         seen: list[tuple[str, str]] = []
@@ -292,6 +302,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(desk: Refdesk) -> None:
     assert list(desk.files.waiting.iterdir()) == []
 
 
+@pytest.mark.only_on("sql", reason="the record is a file of the library's own")
 def test_a_disk_that_has_no_room_for_the_record_keeps_no_file_either(desk: Refdesk) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))  # the file fits, the record does not

@@ -64,8 +64,8 @@ class Voter:
 
 
 @pytest.fixture
-def voter(own_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Voter:
-    return Voter(own_folder, server, monkeypatch)
+def voter(shared_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Voter:
+    return Voter(shared_folder, server, monkeypatch)
 
 
 def test_what_only_one_draft_says_goes(voter: Voter, server: WireServer) -> None:

@@ -286,6 +286,8 @@ class SqlDocuments:
         known = self._read
         missing = [chunk_id for chunk_id in ids if chunk_id not in known]
         rows = self.quick_in(f"{self._chunks} WHERE chunks.id", missing)
+        if rows and len(missing) < len(ids) and (now := self.state().generation) != generation:
+            return self.hydrate(ids, now)  # or a chunk that was replaced would stand beside what replaced it
         owners = self._documents_by_key({row[0] for row in rows}, generation)
         for row in rows:
             document = owners.get(row[0])
