@@ -177,22 +177,27 @@ def below_heading(scored: list[ScoredSentence]) -> list[ScoredSentence]:
 
 
 def below_question(query: Query, scored: list[ScoredSentence]) -> list[ScoredSentence]:
-    """Where the question itself stands in a text, what follows it comes first, as in an interview: "How long should a
-    nap be?", "Ten to twenty minutes."
+    """Where the question itself stands in a text, what follows comes first, as in an interview: "Ola, how long should a
+    nap be?", "Ten to twenty minutes." It must be the likeliest answer of its passage: in a forum nothing may follow.
     """
     asked = read(query.fullest).content
-    asking = {
-        (one.chunk.id, one.sentence)
-        for one in scored
-        if one.text.rstrip()[-1:] == "?" and asked <= read(one.text).content
-    }
-    told = [one for one in scored if (one.chunk.id, one.sentence - 1) in asking and can_stand(one)]
-    if len(asked) < FEWEST_ASKED or not told:
+    best = {one.chunk.id: one for one in sorted(scored, key=lambda one: one.span.score if one.span else -math.inf)}
+    told = [one for one in best.values() if one.span and can_stand(one) and _is_asked_above(one, asked)]
+    if len(asked) < FEWEST_ASKED or len(told) != 1:
         return scored
-    others = [one for one in scored if one not in told]
+    others = [one for one in scored if one is not told[0]]
     most = scored[0].score + NEAR
-    rivals = sum(math.exp(one.score - most) for one in (*told[1:], *others) if can_stand(one))
-    return [*(replace(one, score=most, share=1.0 / (1.0 + rivals)) for one in told[:1]), *told[1:], *others]
+    rivals = sum(math.exp(one.score - most) for one in others if can_stand(one))
+    return [replace(told[0], score=most, share=1.0 / (1.0 + rivals)), *others]
+
+
+def _is_asked_above(sentence: ScoredSentence, asked: frozenset[str]) -> bool:
+    """Does the paragraph above end with a question of these words, and at most one other, whom it is put to?"""
+    if not sentence.sentence:
+        return False
+    above, own = another(sentence, sentence.sentence - 1).text.rstrip(), sentence.chunk.sentences
+    is_next = "\n" in sentence.chunk.text[own[sentence.sentence - 1].end : own[sentence.sentence].start]
+    return is_next and above[-1:] == "?" and asked <= read(above).content and len(read(above).content - asked) <= 1
 
 
 def short_answer(query: Query, quotes: Sequence[Quote]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from refdesk.answer import Query, Retrieved
 from refdesk.ask.figures import CURRENCIES, SCALES, figures
 from refdesk.ask.sentences import question_words, sentence_text
-from refdesk.ask.wording import AUXILIARIES, LIKELY, NUMBER, PART, chances, read, wanted
+from refdesk.ask.wording import LIKELY, MEANT, NUMBER, PART, chances, read, wanted
 from refdesk.document_names import called_by
 from refdesk.negation import is_negated, is_negation
 from refdesk.ports import Embedder, Reader
@@ -105,7 +105,7 @@ def denied(reading: Reading, chunk: Chunk, question: str) -> range | None:
     first, last = max(at for at in ends if at <= span.start), min(at for at in ends if at >= span.end)
     if read(chunk.text[first:last]).content.isdisjoint(read(question).content):
         return None
-    asked = frozenset(words(question)) - AUXILIARIES
+    asked = MEANT.intersection(words(question))
     found = [(match[0].lower(), first + match.start()) for match in _WORD.finditer(chunk.text[first : span.start])]
     for (word, at), (behind, _) in pairwise([*found, ("", span.start)]):
         is_whole = is_negation(word) and word.removesuffix("n't").removesuffix("not") in asked  # "cannot", "shouldn't"
