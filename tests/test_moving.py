@@ -420,6 +420,7 @@ POINTS = [
 
 
 @pytest.mark.slow
+@pytest.mark.only_on("sql", reason="the steps and the copies are of SQLite's folder; test_workers.py kills others")
 def test_killed_between_two_steps(desk: Refdesk, tmp_path: Path) -> None:
     desk.close()
     ended = set()

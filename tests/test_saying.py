@@ -316,6 +316,14 @@ def test_a_name_is_no_definition(examples: AnyDesk) -> None:
         ("May I bring a dog?", "polar"),
         ("Can I use bleach to clean the tank?", "polar"),
         ("What is a swivel?", "definition"),
+        ("How soon do I have to report a theft?", "one"),
+        ("How old do I have to be to rent a bicycle?", "one"),
+        ("How much luggage may I take?", "one"),
+        ("What happens if I break the rules?", "one"),
+        ("What is not covered by the ticket?", "several"),
+        ("What am I not allowed to bring?", "several"),
+        ("What should I do if there is a leak?", "steps"),
+        ("How do I find out how much the ferry costs?", "steps"),
     ],
 )
 def test_what_a_question_wants(question: str, wanted: str) -> None:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.classify import asked_form, spelled_out
 from refdesk.ask.figures import Side, disagree, quoted_side
-from refdesk.ask.listing import ChosenList, Place, chosen_list, without_bullet
+from refdesk.ask.listing import ChosenList, Place, chosen_list, listings, mark_of, without_bullet
 from refdesk.ask.no_answer import whole_number
 from refdesk.ask.sentences import (
     CALIBRATION,
@@ -41,6 +41,7 @@ from refdesk.ask.wording import (
     wanted,
 )
 from refdesk.ask.yes_or_no import yes_or_no
+from refdesk.negation import is_negated
 from refdesk.periods import period_of
 from refdesk.settings import Settings
 from refdesk.summaries import ENDS
@@ -65,6 +66,7 @@ DEFINES, DEFINING = 0.95, 3  # chance that it is asked what something is, and wo
 COMPARED = 0.87  # how sure it may be that sentences compare two things
 UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them
 OTHER_YEAR = 0.65  # the same of one that names other years alone than are asked for: it may compare with them
+FEWEST_ASKED = 2  # words of a question that a text asks itself: "Why?" is asked everywhere
 RECURRING = 2  # sentences of a document that name what it is about
 SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
 
@@ -116,7 +118,7 @@ def extract(
         told = paragraph(ranked, settings.max_sentences)
         surest = 1.0 if len(told) == 1 else UNLISTED if asked == "steps" and not has_label else COMPARED
         return [replace(quote, most=surest) for quote in _sentences(told)]
-    chosen = _chosen(query, ranked, settings, documents)[:most]
+    chosen = _with_leads(_chosen(query, ranked, settings, documents)[:most])
     quotes = _lines(chosen) if query.intent == "list" else _sentences(chosen)
     short = short_answer(query, quotes) if asked == "several" else ""
     if asked == "several" and not names_several(short) and not (short and len(quotes) == 1):  # no sentence names them
@@ -145,6 +147,7 @@ def ranked_sentences(query: Query, context: Context, retrieved: Retrieved) -> li
     every = score_sentences(query, placed, *evidence)
     sections = {(chunk.document_id, "".join(chunk.heading_path[-1:])) for _, chunk, _ in placed}
     scored = below_heading([sentence for sentence in every if not _names_section(sentence, sections)])
+    scored = below_question(query, scored)
     is_asked = asked_form(query.fullest)
     found = [sentence for sentence in scored if is_asked(sentence.text)] if is_asked else []
     if not found:
@@ -172,6 +175,30 @@ def below_heading(scored: list[ScoredSentence]) -> list[ScoredSentence]:
     rivals = sum(math.exp(other.score - heading.score) for other in others if other is not heading and can_stand(other))
     below.sort(key=lambda other: other.sentence)
     return [*(replace(other, score=heading.score, share=1.0 / (1.0 + rivals)) for other in below), *others]
+
+
+def below_question(query: Query, scored: list[ScoredSentence]) -> list[ScoredSentence]:
+    """Where the question itself stands in a text, what follows comes first, as in an interview: "Ola, how long should a
+    nap be?", "Ten to twenty minutes." It must be the likeliest answer of its passage: in a forum nothing may follow.
+    """
+    asked = read(query.fullest).content
+    best = {one.chunk.id: one for one in sorted(scored, key=lambda one: one.span.score if one.span else -math.inf)}
+    told = [one for one in best.values() if one.span and can_stand(one) and _is_asked_above(one, asked)]
+    if len(asked) < FEWEST_ASKED or len(told) != 1:
+        return scored
+    others = [one for one in scored if one is not told[0]]
+    most = scored[0].score + NEAR
+    rivals = sum(math.exp(one.score - most) for one in others if can_stand(one))
+    return [replace(told[0], score=most, share=1.0 / (1.0 + rivals)), *others]
+
+
+def _is_asked_above(sentence: ScoredSentence, asked: frozenset[str]) -> bool:
+    """Does the paragraph above end with a question of these words, and at most one other, whom it is put to?"""
+    if not sentence.sentence:
+        return False
+    above, own = another(sentence, sentence.sentence - 1).text.rstrip(), sentence.chunk.sentences
+    is_next = "\n" in sentence.chunk.text[own[sentence.sentence - 1].end : own[sentence.sentence].start]
+    return is_next and above[-1:] == "?" and asked <= read(above).content and len(read(above).content - asked) <= 1
 
 
 def short_answer(query: Query, quotes: Sequence[Quote]) -> str:
@@ -261,12 +288,12 @@ def _chosen(
 ) -> list[ScoredSentence]:
     match query.intent:
         case "comparison" if len(query.parts) > 1:
-            return _in_context(_comparison(query, ranked), 2 * len(query.parts))
+            return _in_context(query, _comparison(query, ranked), 2 * len(query.parts))
         case "summary":
             return _summary(_of_near_documents(ranked))
         case "analytical":
-            return _in_context(_analysis(ranked, settings), ANALYSIS_SENTENCES)
-    return _in_context(_factual(query, ranked, settings, documents), settings.max_sentences)
+            return _in_context(query, _analysis(ranked, settings), ANALYSIS_SENTENCES)
+    return _in_context(query, _factual(query, ranked, settings, documents), settings.max_sentences)
 
 
 # --- what each intent takes ------------------------------------------------------------------------------------------
@@ -435,13 +462,18 @@ def _said(text: str) -> str:
     return " ".join(word.strip(_POINTS) for word in text.lower().split())
 
 
-def _in_context(chosen: Sequence[ScoredSentence], most: int) -> list[ScoredSentence]:
-    """A sentence that begins with a pronoun comes after the one before it, or not at all; at most so many."""
+def _in_context(query: Query, chosen: Sequence[ScoredSentence], most: int) -> list[ScoredSentence]:
+    """A sentence that begins with a pronoun comes after the one before it, or not at all; at most so many. So does the
+    best one, where it but gives what was said its name: "We call that storm mode."
+    """
     placed: list[ScoredSentence] = []
+    asks_what_it_is = chances(query.fullest)["definition"] >= DEFINES
     for sentence in chosen:
-        needs_context = read(sentence.text).begins_with_pronoun
-        before = _before(sentence) if needs_context else None
-        if needs_context and before is None and len(chosen) > 1:
+        own = read(sentence.text)
+        tells = len(own.content - read(query.fullest).content)
+        is_but_a_name = asks_what_it_is and sentence is chosen[0] and tells < DEFINING and not own.numbers
+        before = _before(sentence) if own.begins_with_pronoun or is_but_a_name else None
+        if own.begins_with_pronoun and before is None and len(chosen) > 1:
             continue
         new = [
             next_one for next_one in (before, sentence) if next_one and next_one.text not in [o.text for o in placed]
@@ -451,8 +483,22 @@ def _in_context(chosen: Sequence[ScoredSentence], most: int) -> list[ScoredSente
     return placed or list(chosen[:1])
 
 
+def _with_leads(chosen: Sequence[ScoredSentence]) -> list[ScoredSentence]:
+    """An item of a list that denies it comes behind what says so: "We do not pay for:", "- damage by storm"."""
+    placed: list[ScoredSentence] = []
+    for sentence in chosen:
+        own = Place(0, sentence.sentence)
+        lists = listings([sentence.chunk]) if mark_of(sentence.text.strip()) else []
+        for lead in [one.lead for one in lists if any(own in item for item in one.items)]:
+            before = another(sentence, lead.sentence) if lead is not None else sentence
+            if before.text.rstrip().endswith(":") and is_negated(before.text) and before not in placed:
+                placed.append(before)
+        placed.append(sentence)
+    return placed
+
+
 def _before(sentence: ScoredSentence) -> ScoredSentence | None:
-    if sentence.sentence == 0 or sentence.chunk.kind != "text":
+    if sentence.sentence == 0 or sentence.chunk.kind not in ("text", "glossary"):
         return None
     before = another(sentence, sentence.sentence - 1)
     return before if can_stand(before) and _ends(before) else None

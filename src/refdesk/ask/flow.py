@@ -55,6 +55,7 @@ from refdesk.ask.no_answer import is_fit_figure, is_told_better, measures_otherw
 from refdesk.ask.plan import Budget, left_out, make_plan
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
 from refdesk.ask.retrieve import Retrieval, SentenceReranker, retrieve
+from refdesk.ask.roles import in_role
 from refdesk.ask.side_by_side import side_by_side
 from refdesk.ask.table_answer import (
     TablesRead,
@@ -78,6 +79,7 @@ from refdesk.ports import Cache, Embedder, Models, NoReader, Reader, Reranker
 from refdesk.records import Measured
 from refdesk.settings import Settings
 from refdesk.store_ports import AnswerStore, ConversationStore
+from refdesk.text import query_terms
 from refdesk.trace import Trace, in_thread, is_able, run
 from refdesk.types import Box, Chunk, Document
 
@@ -154,6 +156,9 @@ async def _answer(question: Question, desk: AskPorts, trace: Trace) -> AsyncGene
     yield Thinking("retrieve", f"Searching {count:,} document{'s' * (count != 1)}")
     ports = (library, desk.embedder, desk.reranker, settings, trace, desk.reader, models, keeper.turns)
     retrieved = await keeper.hits(query, plan, lambda: retrieve(query, Retrieval(plan, question.scope, *ports)))
+    if (named := in_role(query.standalone, retrieved)) is not None:
+        question, query = await in_thread(_of_role, question, query, *named, desk)
+        retrieved = await keeper.hits(query, plan, lambda: retrieve(query, Retrieval(plan, question.scope, *ports)))
     async with aclosing(answer_from(question, desk, keeper, query, answer, plan, budget, retrieved, trace)) as events:
         async for event in events:
             yield event
@@ -191,6 +196,13 @@ async def answer_from(
     async with aclosing(read_and_write(found, desk, keeper, trace)) as events:
         async for event in events:
             yield event
+
+
+def _of_role(question: Question, query: Query, text: str, document: str, desk: AskPorts) -> tuple[Question, Query]:
+    """The question as this document would put it, to be asked of no other."""
+    vector, found = desk.embedder.embed_query(text), tuple(query_terms(text, desk.library.languages))
+    scope = replace(question.scope, documents=(document,))
+    return replace(question, scope=scope), replace(query, standalone=text, beside="", vector=vector, terms=found)
 
 
 def _is_looked_at(question: Question, plan: Plan, retrieved: Retrieved) -> bool:

@@ -98,9 +98,10 @@ def judge(query: Query, retrieved: Retrieved) -> Relevance:
         found |= {name: max(getattr(one, name) for one in readings) for name in ("answered", "relevant")}
         found["words"] = log_odds(learned("found", found))
         told = probability(found)
-        # Of yes and no it has learned little; where the passage was taken away, words tell better (AUC .91, not .77).
-        by_words = asks_yes_or_no(query.fullest) or (found["row"] and wanted(query) == "several")  # nor of many cells
-        chance = chance if by_words else told
+        if asks_yes_or_no(query.fullest):  # of which it has learned little: words count as much (docs/log.md)
+            chance = logistic((log_odds(chance) + log_odds(told)) / 2)
+        elif not (found["row"] and wanted(query) == "several"):  # nor of many cells
+            chance = told
     if (is_asked := asked_form(query.fullest)) and any(is_asked(sentence.text) for sentence in table.sentences):
         chance = told = max(chance, FORM)
     missing = _missing(query, table)

@@ -29,7 +29,7 @@ from refdesk.ask.sentences import (
     sentence_text,
     tabulate,
 )
-from refdesk.ask.wording import CELLS, Wanted, read, table_header, without_frame
+from refdesk.ask.wording import CELLS, Wanted, cells, read, table_header, without_frame
 from refdesk.document_names import GENERIC, match_names
 from refdesk.library import LibraryReader
 from refdesk.summaries import TreeNode, key_sentences, says_something, telling_chunks
@@ -254,6 +254,8 @@ def chosen_list(
                 continue
             if asked == "steps" and _names_sections(candidate, chunks, retrieved):
                 continue
+            if asked == "steps" and reading is not None and not (candidate.is_numbered or is_found):
+                continue  # what is needed for it
             if asked == "several" and _is_told_beside(candidate, chunks, retrieved.readings):
                 continue
             if worth > 0 and (is_found or not _is_less(candidate, fit, best, table, chunks)):
@@ -279,10 +281,19 @@ def _lists_of(chunks: Sequence[Chunk], asked: Wanted, query: Query) -> list[List
 
 def _asked_for(chunks: Sequence[Chunk], rows: Sequence[Place], query: Query) -> list[Place]:
     """The rows that hold the words which tell some rows from others: "spare parts for the TG-4" of a price list."""
-    row_terms = {place: read(sentence_text(chunks[place.chunk], place.sentence)).terms for place in rows}
+    texts = {place: sentence_text(chunks[place.chunk], place.sentence) for place in rows}
+    row_terms = {place: read(text).terms for place, text in texts.items()}
+    whole = {place: {read(cell).terms for cell in cells(text)} for place, text in texts.items()}
     # A word of one row alone is no kind of row: the 7 of "WB-7" is not item 7.
     telling = [term for term in set(query.terms) if sum(term in own for own in row_terms.values()) > 1]
-    worth = {place: sum(term in own for term in telling) for place, own in row_terms.items()}
+    # A word that is all of some cells tells what these rows are: "open" is a state, and "does not open" is none.
+    states = {
+        term for term in telling if term.isalpha() and sum(frozenset((term,)) in own for own in whole.values()) > 1
+    }
+    worth = {
+        place: sum(frozenset((term,)) in whole[place] if term in states else term in own for term in telling)
+        for place, own in row_terms.items()
+    }
     best = max(worth.values(), default=0)
     return [place for place in rows if worth[place] == best]
 

@@ -4,15 +4,18 @@ of a table where running text says it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from refdesk.answer import Query, Retrieved
 from refdesk.ask.figures import CURRENCIES, SCALES, figures
 from refdesk.ask.sentences import question_words, sentence_text
-from refdesk.ask.wording import LIKELY, NUMBER, chances, wanted
+from refdesk.ask.wording import LIKELY, MEANT, NUMBER, PART, chances, read, wanted
 from refdesk.document_names import called_by
+from refdesk.negation import is_negated, is_negation
 from refdesk.ports import Embedder, Reader
 from refdesk.text import QUERY_STOP_WORDS, asset_lines, fold, query_terms, words
 from refdesk.types import Chunk, Document, FoundSpan, Hit, Reading
@@ -21,6 +24,7 @@ from refdesk.types import Chunk, Document, FoundSpan, Hit, Reading
 
 MAILS, SENT = ("eml", "msg"), "Date: "  # the formats of mails, and how the line begins that says when one was sent
 CERTAIN, ANSWERED = 12.0, 2.0  # for the date of a mail that is asked for: what a reader gives where it is sure
+_WORD = re.compile(r"[\w'’]+")
 STATED, UNANSWERED = 6.0, -5.0  # a date that is stated has 8 and more; what a passage about something else gets
 # Of 39 questions written for three mails, 18 of them for the date of the mail, three are nearer to the wrong side. With
 # the first pair alone six are, with the second alone eight. Without what happened to the sender, 19 of 43 others were,
@@ -39,14 +43,17 @@ def fitting(
     reading: Reading, hit: Hit, query: Query, units: frozenset[str], embedder: Embedder, reader: Reader
 ) -> Reading:
     """What was read without what is no answer to this question, however well it reads: figures in units that do not
-    measure what is asked for, the full name of what the question names, where several things of it are asked for, and
-    when a mail was sent, where it is asked when something happens.
+    measure what is asked for, the full name of what the question names, where several things of it are asked for,
+    when a mail was sent, where it is asked when something happens, and what must not be, where it is asked what must.
     """
     place = _when_sent(reading, hit)
     if place is not None and _asks_when_sent(query, hit.document, embedder):
         return _made_sure(reading, place, hit.chunk) if _names(query, hit.document) else reading
     if place is not None:
         reading = _read_without(place, hit.chunk, query, reader) or reading
+    if (part := denied(reading, hit.chunk, query.fullest)) is not None:
+        other = reader.read(query.fullest, _blanked(hit.chunk, part))
+        reading = other if other is not None and _best(other)[0] >= STATED else reading
     if wanted(query) == "several":
         reading = _without(lambda found, _: spells_out(found, query.fullest), reading, hit)
     return without_units(units, reading, hit) if units else reading
@@ -80,12 +87,43 @@ def _without(is_none: Callable[[str, str], bool], reading: Reading, hit: Hit) ->
     return replace(reading, answered=min(reading.answered, max(span.score for span in spans if span)), spans=spans)
 
 
+def _best(reading: Reading) -> tuple[float, int]:
+    """The logit of the likeliest answer, and its sentence; -1 where there is none."""
+    return max(((span.score, place) for place, span in enumerate(reading.spans) if span is not None), default=(0.0, -1))
+
+
+def denied(reading: Reading, chunk: Chunk, question: str) -> range | None:
+    """Where the likeliest answer is what should, must or can not be done, and the question asks what should: from that
+    word to the end of its clause. `They need a coat; they should not bring money` to "What should children bring?"
+    """
+    place = _best(reading)[1]
+    span = reading.spans[place] if place >= 0 else None
+    if span is None or is_negated(question):
+        return None
+    start, end, *_ = chunk.sentences[place]
+    ends = [start, *(start + mark.end() for mark in PART.finditer(chunk.text[start:end])), end]
+    first, last = max(at for at in ends if at <= span.start), min(at for at in ends if at >= span.end)
+    if read(chunk.text[first:last]).content.isdisjoint(read(question).content):
+        return None
+    asked = MEANT.intersection(words(question))
+    found = [(match[0].lower(), first + match.start()) for match in _WORD.finditer(chunk.text[first : span.start])]
+    for (word, at), (behind, _) in pairwise([*found, ("", span.start)]):
+        is_whole = is_negation(word) and word.removesuffix("n't").removesuffix("not") in asked  # "cannot", "shouldn't"
+        if (is_whole or (word in asked and is_negation(behind))) and is_negated(chunk.text[at:last]):
+            return range(at, last)
+    return None
+
+
+def _blanked(chunk: Chunk, part: range) -> Chunk:
+    """The chunk as if this were not there; all else stays where it is."""
+    return replace(chunk, text=f"{chunk.text[: part.start]}{' ' * len(part)}{chunk.text[part.stop :]}")
+
+
 def _when_sent(reading: Reading, hit: Hit) -> int | None:
     """The sentence that says when a mail was sent, where it holds the likeliest answer."""
-    known = [(span.score, place) for place, span in enumerate(reading.spans) if span is not None]
-    if not known or hit.document.format not in MAILS or hit.chunk.sequence > 1:
+    place = _best(reading)[1]
+    if place < 0 or hit.document.format not in MAILS or hit.chunk.sequence > 1:
         return None
-    place = max(known)[1]
     return place if sentence_text(hit.chunk, place).startswith(SENT) else None
 
 
@@ -100,9 +138,8 @@ def _made_sure(reading: Reading, place: int, chunk: Chunk) -> Reading:
 def _read_without(place: int, chunk: Chunk, query: Query, reader: Reader) -> Reading | None:
     """The passage as if this sentence were not there; where no other one states an answer, it is none."""
     start, end, *_ = chunk.sentences[place]
-    blank = replace(chunk, text=f"{chunk.text[:start]}{' ' * (end - start)}{chunk.text[end:]}")
-    reading = reader.read(query.fullest, blank)
-    if reading is None or max((span.score for span in reading.spans if span), default=0.0) >= STATED:
+    reading = reader.read(query.fullest, _blanked(chunk, range(start, end)))
+    if reading is None or _best(reading)[0] >= STATED:
         return reading
     return replace(reading, answered=min(reading.answered, UNANSWERED))
 
