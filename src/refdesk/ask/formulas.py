@@ -36,12 +36,13 @@ from refdesk.ask.named_figures import (
     is_called,
     line_item,
     named_reports,
+    names_held,
     plan_of,
     report_of,
     with_hits,
 )
 from refdesk.ask.plan_choice import TablePlan, best_plan
-from refdesk.ask.sentences import asking_part, question_words
+from refdesk.ask.sentences import asking_part
 from refdesk.ask.table_answer import (
     INSTEAD,
     SHOWN,
@@ -53,7 +54,7 @@ from refdesk.ask.table_answer import (
     reading,
     table_candidates,
 )
-from refdesk.ask.table_question import LEAST_LIKELY, asking_clause, document_words, with_named_rows
+from refdesk.ask.table_question import LEAST_LIKELY, with_named_rows
 from refdesk.ask.table_view import compared
 from refdesk.ask.wording import PERCENT, POSSESSIVE
 from refdesk.library import LibraryReader
@@ -532,8 +533,8 @@ def of_each_owner(
     """
     text, vectors = asking_part(query.fullest), vectors_of(reader)
     reports = named_reports(text, retrieved, library) if vectors is not None else []
-    names = question_words(asking_clause(text)).sentence.names
-    held = [frozenset(names & document_words(report.document, text)) for report in reports]
+    by_document = {document.id: held for document, held in names_held(text, retrieved, library)}
+    held = [by_document[report.document.id] for report in reports]
     shared = frozenset.intersection(*held) if held else frozenset()  # "10-Q", "Q3"
     own: dict[frozenset[str], list[Report]] = {}
     for report, whose in zip(reports, held, strict=True):

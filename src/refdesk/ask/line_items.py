@@ -211,6 +211,8 @@ class Report:
                 if _digits(cell.number) >= FEWEST_DIGITS:
                     held[abs(cell.number or 0.0)].add(item.table.id)
         self.recurs = {number: len(own) for number, own in held.items()}
+        self.years = {period_from(cell.period).year for item in self.items for cell in item.cells if cell.period}
+        self.years |= {self.period.year}
         self.newest: dict[int, tuple[int, int, str]] = defaultdict(lambda: (0, 0, ""))
         for item in self.items:
             for cell in item.cells:
@@ -243,8 +245,8 @@ class Report:
 
     def cells(self, wanted: Wanted, vectors: Vectors) -> Iterator[ItemCell]:
         """Those of rows that may be meant, of the time that is asked for."""
-        if not self.items:
-            return
+        if not self.items or (wanted.when.year and self.years.isdisjoint((wanted.when.year, 0))):
+            return  # what has no time is of one that the report is of, if of any
         what = vectors.spelled(self.without_own(wanted.what) or wanted.what)
         yield from self._called(what, wanted, vectors)
         is_there = frozenset(terms(core_name(what))) - WHOLE in self.names

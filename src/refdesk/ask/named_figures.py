@@ -200,19 +200,12 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, ar
     Of the documents that were preferred, those that hold most of the names in the question: "10-Q" is a name that
     reports of other companies have too.
     """
-    documents = {hit.document.id: hit.document for hit in (*retrieved.hits, *retrieved.considered)}
-    preferred = [documents[document_id] for document_id in retrieved.preferred_documents if document_id in documents]
-    wanted = preferred or list(documents.values())
-    names = question_words(asking_clause(text)).sentence.names
-    by_series: dict[frozenset[str], int] = {}
-    # Of reports of one name, "2023 Q1 ORT" and "2023 Q3 ORT", one may have the company in its title.
-    for document in wanted:
-        by_series[_series(document)] = max(
-            by_series.get(_series(document), 0), len(names & document_words(document, text))
-        )
-    counts = [by_series[_series(document)] for document in wanted]
+    names = names_held(text, retrieved, library)
+    wanted = [document for document, _ in names]
+    counts = [len(held) for _, held in names]
     most = max(counts, default=0)
-    if not preferred and not most and len(wanted) > FEW_DOCUMENTS:
+    is_preferred = any(document.id in retrieved.preferred_documents for document in wanted)
+    if not is_preferred and not most and len(wanted) > FEW_DOCUMENTS:
         return []
     wanted = [document for document, count in zip(wanted, counts, strict=True) if count == most]
     times = [read_period(when) for when in named_times(text)]
@@ -233,6 +226,23 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, ar
         for document in wanted[: MOST if are_all else MOST_REPORTS]
         if (found := _report_of(document, library, FEW)) is not None
     ]
+
+
+def names_held(text: str, retrieved: Retrieved, library: LibraryReader) -> list[tuple[Document, frozenset[str]]]:
+    """The documents that the question may mean, each with the names of the question that it is called by.
+
+    Of reports of one name, "2023 Q1 ORT" and "2023 Q3 ORT", one may have the company in its title: it is that of all.
+    """
+    documents = {hit.document.id: hit.document for hit in (*retrieved.hits, *retrieved.considered)}
+    preferred = [documents[document_id] for document_id in retrieved.preferred_documents if document_id in documents]
+    wanted = preferred or list(documents.values())
+    names = question_words(asking_clause(text)).sentence.names
+    held: dict[frozenset[str], frozenset[str]] = {}
+    named = library.documents(Scope(documents=tuple(retrieved.preferred_documents))) if preferred else ()
+    for document in (*wanted, *named):
+        own = names & document_words(document, text)
+        held[_series(document)] = held.get(_series(document), frozenset()) | own
+    return [(document, held[_series(document)]) for document in wanted]
 
 
 def _series(document: Document) -> frozenset[str]:
@@ -344,7 +354,10 @@ def _doubted(
         and reading(tables.best).unit not in ("", "%")
     )
     passed_over = tables.best is not None and (
-        _passes_over(tables.best, things, reports) or _counts_others(tables.best, clause)
+        _passes_over(tables.best, things, reports)
+        or _counts_others(tables.best, clause)
+        or _is_of_one_brand(tables.best, text)
+        or _is_old(tables.best, text, reports)
     )
     if tables.best is None or not (strays or is_money or passed_over or any(map(is_absent, things - WHOLE))):
         return tables
@@ -376,6 +389,26 @@ def _counts_others(plan: TablePlan, clause: str) -> bool:
     is_count = (how.lower(), many.lower()) == ("how", "many")
     counted = terms(what[0]) if is_count and not plan.plan.turned and plan.plan.operation == "value" else []
     return bool(counted) and _words_around(plan).isdisjoint(counted)
+
+
+def _is_old(plan: TablePlan, text: str, reports: Sequence[Report]) -> bool:
+    """Is it of an older report than those that are meant where no time is named?"""
+    newest = max(_age(report.document) for report in reports)
+    return not named_times(text) and (0, 0) < _age(plan.candidate.document) < newest
+
+
+def _is_of_one_brand(plan: TablePlan, text: str) -> bool:
+    """Is its row one of several that the table adds up, and of its name but the company's said in the question?
+
+    "How many stores did Ortel have?" names the company, not the row "U.S. Ortel" beside "U.S. Ortel Express".
+    """
+    if plan.plan.turned or plan.plan.operation != "value":
+        return False
+    grid, own = plan.grid.grid, document_words(plan.candidate.document, text)
+    row, column = plan.plan.cells[0]
+    said = frozenset(terms(" ".join(grid.rows[row][-1:]))).intersection(terms(text))
+    wholes = [at for at, path in enumerate(grid.rows) if WHOLE.intersection(terms(" ".join(path[-1:])))]
+    return bool(said) and said <= own and any(grid.numbers[at, column] > grid.numbers[row, column] for at in wholes)
 
 
 def _is_of_others(text: str, reports: Sequence[Report]) -> bool:

@@ -108,9 +108,14 @@ def doubt_of(
 
 
 def doubt_of_quotes(
-    doubt: str, relevance: Relevance, retrieved: Retrieved, settings: Settings, quotes: Sequence[Quote]
+    doubt: str, query: Query, relevance: Relevance, retrieved: Retrieved, settings: Settings, quotes: Sequence[Quote]
 ) -> str:
-    """The same doubt once it is known what is quoted: whether a sentence stands out tells more than the passages do."""
+    """The same doubt once it is known what is quoted: whether a sentence stands out tells more than the passages do.
+
+    Not of reasons, which several sentences tell together, so that none stands out.
+    """
+    if query.intent == "analytical":
+        return doubt
     by_words = relevance.told != relevance.probability
     is_settled = doubt == "missing" or relevance.missing_names or retrieved.key_sentences or by_words
     if is_settled or not quotes or quotes[0].chance is not None or "answered" not in relevance.features:
@@ -137,7 +142,7 @@ async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace:
     with trace.stage("generate", **context.sizes) as stage:
         turns = await keeper.memory(budget.history)
         asked = (query, plan, retrieved, turns, models, budget, settings, trace, doubt, question.max_context_chars)
-        doubted_again = partial(doubt_of_quotes, doubt, found.relevance, retrieved, settings)
+        doubted_again = partial(doubt_of_quotes, doubt, query, found.relevance, retrieved, settings)
         task = WritingTask(*asked, doubt_of_quotes=doubted_again)
         is_cut = found.plan.use_llm and not plan.use_llm  # a model would have cost more than an answer may
         async with aclosing((quoted if is_cut else found.writer)(draft, task)) as written:
