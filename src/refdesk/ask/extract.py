@@ -63,7 +63,7 @@ SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a compa
 DEFINES, DEFINING = 0.95, 3  # chance that it is asked what something is, and words that tell it
 COMPARED = 0.87  # how sure it may be that sentences compare two things
 UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them
-OTHER_YEAR = 0.65  # the same of one that names other years alone than are asked for: it may compare with them
+OTHER_YEAR = UNLISTED  # the same of one that names other years alone than are asked for
 RECURRING = 2  # sentences of a document that name what it is about
 SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
 

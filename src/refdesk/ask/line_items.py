@@ -203,6 +203,7 @@ class Report:
         self.own_words = frozenset(word for word in words(document.name.replace("_", " ")) if word.isalpha())
         self.items = [self._without_own(item) for table in tables for item in line_items(table)]
         self.names = {item.stems - WHOLE for item in self.items}
+        self.amounts = {item.stems - WHOLE for item in self.items if any(cell.unit != "%" for cell in item.cells)}
         self.twins = Counter((item.table.id, item.stems) for item in self.items)
         self.captions = {frozenset(terms(CLAUSE.split(table.caption)[-1])) for table in tables}
         held: dict[float, set[int]] = defaultdict(set)
@@ -261,7 +262,7 @@ class Report:
         core = stems - WHOLE or stems
         if not core:
             return
-        length, is_rate = self._length(wanted), _RATE.search(what) is not None
+        length, is_rate, of_each = self._length(wanted), _RATE.search(what) is not None, _of_each(what)
         asked = vectors([what])[0]
         names, within = self._vectors(vectors)
         near, nearer = (names @ asked).tolist(), (within @ asked).tolist()
@@ -274,6 +275,8 @@ class Report:
             if cosine < LEAST_NEAR and not core <= item.stems:
                 continue
             if is_whole and not core <= item.stems | item.around:  # "net profit" is no gross profit
+                continue
+            if of_each and of_each.isdisjoint(item.held):
                 continue
             is_of_each = _RATE.search(f"{item.name} {item.section}") is not None
             total, shared = bool(item.stems & WHOLE), self.shared[item.table.id]
@@ -295,7 +298,7 @@ class Report:
                     recurs=math.log(self.recurs.get(number, 1)),
                     shared=shared,
                     large=USUAL if is_percent else power,
-                    percent=is_percent,
+                    percent=is_percent and item.stems - WHOLE in self.amounts,  # a rate is no share of an amount
                     negative=(cell.number or 0.0) < 0 and not item.is_spent,
                     fits=self._fits(cell, wanted),
                     total=total,
@@ -358,6 +361,18 @@ _RATE = re.compile(r"\bper [a-z]{3,}", re.IGNORECASE)  # "earnings per share", b
 
 
 _SPENT = re.compile(r"(?:cost|costs|purchases?|payments?|repayments?) of\b", re.IGNORECASE)
+
+
+@lru_cache(maxsize=KEPT)
+def _of_each(what: str) -> frozenset[str]:
+    """Stems of what is told for each of many, by all names of such line items; none where no rate is asked for.
+
+    The dividend per share is no earnings per share, but these are the net income per share.
+    """
+    rate = _RATE.search(what)
+    own = frozenset(terms(_RATE.sub(" ", what))) - WHOLE if rate else frozenset()
+    kin = (names for stems, names in _by_stems().items() if own & stems)
+    return own | frozenset(stem for names in kin for name in names for stem in terms(name))
 
 
 def _is_rate(cell: StoredCell) -> bool:

@@ -388,6 +388,8 @@ def read_tables(
     asked, around = asking_part(query.fullest), (candidates, retrieved.idf)
     unknown = frozenset(stem for stem, count in library.frequencies(terms(asked)).items() if not count)
     found = best_plan(asked, *around, query.number, reader, may_rename=may_rename, unknown=unknown)
+    if found is not None and found.tells_its_only_year:
+        found = None
     among_many = len(candidates) >= FEW
     # Of several in an order the names are asked for, and no number.
     ordered = ordered_rows(asked, lambda text: best_plan(text, *around, 0.0, reader, may_rename=False, unknown=unknown))
