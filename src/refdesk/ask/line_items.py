@@ -276,7 +276,7 @@ class Report:
                 continue
             if is_whole and not core <= item.stems | item.around:  # "net profit" is no gross profit
                 continue
-            if of_each and of_each.isdisjoint(item.held):
+            if of_each and not any(name <= item.held for name in of_each):
                 continue
             is_of_each = _RATE.search(f"{item.name} {item.section}") is not None
             total, shared = bool(item.stems & WHOLE), self.shared[item.table.id]
@@ -364,15 +364,17 @@ _SPENT = re.compile(r"(?:cost|costs|purchases?|payments?|repayments?) of\b", re.
 
 
 @lru_cache(maxsize=KEPT)
-def _of_each(what: str) -> frozenset[str]:
-    """Stems of what is told for each of many, by all names of such line items; none where no rate is asked for.
+def _of_each(what: str) -> frozenset[frozenset[str]]:
+    """What is told for each of many, by all names of such line items; none where no rate is asked for.
 
     The dividend per share is no earnings per share, but these are the net income per share.
     """
     rate = _RATE.search(what)
     own = frozenset(terms(_RATE.sub(" ", what))) - WHOLE if rate else frozenset()
     kin = (names for stems, names in _by_stems().items() if own & stems)
-    return own | frozenset(stem for names in kin for name in names for stem in terms(name))
+    return frozenset(
+        (*(frozenset((stem,)) for stem in own), *(frozenset(terms(name)) for names in kin for name in names))
+    )
 
 
 def _is_rate(cell: StoredCell) -> bool:
