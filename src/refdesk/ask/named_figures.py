@@ -102,6 +102,7 @@ def asked_by_name(
     )
     is_told = any(stems <= item.stems | item.around for report in reports for item in report.items)
     needed = names | (stems & called if is_told else frozenset())  # "gaming revenue" is not all revenue
+    is_total = not WHOLE.isdisjoint(terms(clause))
     best: list[ItemCell] = []
     for thing in dict.fromkeys((" ".join(_apart(things)), *things)):
         thing_stems = frozenset(terms(thing))
@@ -118,6 +119,7 @@ def asked_by_name(
             replace(
                 cell,
                 chance=cell.chance
+                * (ABSENT if is_total and _is_in_sections(cell, reports, stems) else 1.0)
                 * BESIDE
                 ** (_strange(cell.item, beside) + 2 * _strange(cell.item, thing_stems & called) + 2 * len(strays)),
             )
@@ -127,6 +129,16 @@ def asked_by_name(
         if found and (not best or max(cell.chance for cell in found) > best[0].chance):
             best = sorted(found, key=lambda cell: -cell.chance)
     return best
+
+
+def _is_in_sections(found: ItemCell, reports: Sequence[Report], asked: Set[str]) -> bool:
+    """Is its row one of several of that name in its table, none of them the whole, and the question says not which?
+
+    "Total debt" is neither that below current liabilities nor that below the others.
+    """
+    item = found.item
+    is_one_of_them = any(report.twins[item.table.id, item.stems] > 1 for report in reports)
+    return is_one_of_them and item.stems.isdisjoint(WHOLE) and asked.isdisjoint(item.around - item.stems)
 
 
 def _names(clause: str, known: Set[str], vectors: Vectors) -> frozenset[str]:
