@@ -418,10 +418,19 @@ def _parts_weighed(every: Sequence[ItemCell], asked: Set[str]) -> Iterator[ItemC
     for found in every:
         largest = whole[_of_whom(found)]
         is_part = found.value < SMALLER * largest.value and found.cell.unit == largest.cell.unit
-        own = found.item.around - largest.item.around - found.item.stems
+        own = _around_alone(found.item, largest.item) - found.item.stems
         if is_part and asked.isdisjoint(own):
             found = replace(found, score=found.score - PART, is_part=True)
         yield found
+
+
+def _around_alone(item: LineItem, other: LineItem) -> frozenset[str]:
+    """What stands around one of two rows and not the other: of one table, in their sections alone, for the text above
+    it may speak of both ("revenue and operating income by segment").
+    """
+    if item.table.id == other.table.id:
+        return frozenset(terms(item.section)) - frozenset(terms(other.section))
+    return item.around - other.around
 
 
 def _of_whom(found: ItemCell) -> tuple[str, frozenset[str], str]:

@@ -446,6 +446,17 @@ def is_called(plan: TablePlan, what: str) -> bool:
     return bool(called) and all(own in [frozenset(terms(name)) - WHOLE for name in names] for own in called)
 
 
+def is_amount_of_time(plan: TablePlan, text: str) -> bool:
+    """Does the question name a time, and for all else its row? "What were the inventories at the end of 2022?" asks for
+    an amount, however many they are.
+    """
+    if not named_times(text):
+        return False
+    clause, own = AT_END.sub("", asking_clause(text)), document_words(plan.candidate.document, text)
+    things = _apart([clause[start:end] for start, end in things_asked(clause, own)])
+    return len(things) == 1 and is_called(plan, things[0])
+
+
 def says_ratio(plan: TablePlan, ratio: str, *, in_percent: bool) -> bool:
     """Do the names of the row, its sections and the column, or the text above, say every word of it?
 
