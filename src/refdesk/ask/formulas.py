@@ -545,7 +545,7 @@ def of_each_owner(
     told: list[tuple[str, TablePlan]] = []
     for whose, theirs in own.items():
         written = [word.strip(",.?!'’") for word in text.split() if whose.intersection(terms(word))]
-        found = asked_by_name(_without(text, frozenset().union(*own) - whose), theirs, vectors)[:1]
+        found = asked_by_name(_without(text, frozenset().union(*own)), theirs, vectors)[:1]
         plans = [plan for cell in found if cell.chance >= INSTEAD and (plan := plan_of(cell)) is not None]
         if not plans or not written:
             return [], retrieved
@@ -554,7 +554,7 @@ def of_each_owner(
 
 
 def _without(text: str, stems: frozenset[str]) -> str:
-    """Without the names of the others, and what joins them and compares: "Apple or Intel"."""
+    """Without the names of all, and what joins them and compares: "Apple or Intel"."""
     kept = [
         word for word in text.split() if stems.isdisjoint(terms(word)) and word.strip(",?").lower() not in _COMPARES
     ]

@@ -119,7 +119,7 @@ def asked_by_name(
             replace(
                 cell,
                 chance=cell.chance
-                * (ABSENT if is_total and _is_in_sections(cell, reports, stems) else 1.0)
+                * (ABSENT if is_total and is_in_sections(cell, reports, stems) else 1.0)
                 * BESIDE
                 ** (_strange(cell.item, beside) + 2 * _strange(cell.item, thing_stems & called) + 2 * len(strays)),
             )
@@ -131,7 +131,7 @@ def asked_by_name(
     return best
 
 
-def _is_in_sections(found: ItemCell, reports: Sequence[Report], asked: Set[str]) -> bool:
+def is_in_sections(found: ItemCell, reports: Sequence[Report], asked: Set[str]) -> bool:
     """Is its row one of several of that name in its table, none of them the whole, and the question says not which?
 
     "Total debt" is neither that below current liabilities nor that below the others.
@@ -368,8 +368,8 @@ def _doubted(
     passed_over = tables.best is not None and (
         _passes_over(tables.best, things, reports)
         or _counts_others(tables.best, clause)
-        or _is_of_one_brand(tables.best, text)
-        or _is_old(tables.best, text, reports)
+        or is_of_one_brand(tables.best, text)
+        or is_old(tables.best, text, reports)
     )
     if tables.best is None or not (strays or is_money or passed_over or any(map(is_absent, things - WHOLE))):
         return tables
@@ -403,13 +403,13 @@ def _counts_others(plan: TablePlan, clause: str) -> bool:
     return bool(counted) and _words_around(plan).isdisjoint(counted)
 
 
-def _is_old(plan: TablePlan, text: str, reports: Sequence[Report]) -> bool:
+def is_old(plan: TablePlan, text: str, reports: Sequence[Report]) -> bool:
     """Is it of an older report than those that are meant where no time is named?"""
     newest = max(_age(report.document) for report in reports)
     return not named_times(text) and (0, 0) < _age(plan.candidate.document) < newest
 
 
-def _is_of_one_brand(plan: TablePlan, text: str) -> bool:
+def is_of_one_brand(plan: TablePlan, text: str) -> bool:
     """Is its row one of several that the table adds up, and of its name but the company's said in the question?
 
     "How many stores did Ortel have?" names the company, not the row "U.S. Ortel" beside "U.S. Ortel Express".
