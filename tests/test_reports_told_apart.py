@@ -237,3 +237,22 @@ def test_a_percentage_of_what_is_an_amount_elsewhere_is_no_rate(desk: Refdesk) -
     items = {item.name: item.stems for table in report.tables for item in line_items(table)}
     assert items["Effective worldwide tax rate"] not in report.amounts
     assert items["Net income"] in report.amounts
+
+
+def test_a_number_without_a_scale_has_that_of_other_tables(tmp_path: Path) -> None:
+    head = ("", "Year ended December 31, 2022", "Year ended December 31, 2021")
+    discussed = (
+        "Results of operations",
+        (head, ("Operating income", "1,607", "1,988"), ("Operating expenses", "1,245", "1,301")),
+    )
+    statements = (
+        ("Statements of operations (In millions)", (head, ("Total net revenues", "$ 6,489", "$ 7,500"))),
+        ("Reconciliation of segments (In millions)", (head, ("Consolidated operating income", "$ 1,607", "$ 1,988"))),
+    )
+    with Refdesk(tmp_path / "library") as desk:
+        for name in ("Ortel", "Brandau"):
+            text = page(f"{name} report 2022", discussed, *statements, *STATEMENTS[1:3], *STATEMENTS[5:6])
+            desk.add_texts([{"name": f"{name}_2022_report.html", "text": text, "format": "html"}])
+        assert ask(desk, "What was Ortel's operating margin in 2022?").short == "24.76%"
+        document = next(one for one in desk.documents() if one.name.startswith("Ortel"))
+        assert report_of(document, desk.parts.reader).scales[1607.0] == {"million"}

@@ -219,7 +219,9 @@ def formula_answer(
     wanted = named or retrieved.preferred_documents or [document_id for document_id, _ in counts.most_common()]
     scope = replace(ports.scope, documents=tuple(wanted[:FEW_DOCUMENTS]), kinds=("table",))
     ports = ports._replace(scope=scope)
-    known = {asked: figure for asked, found in given.items() if (figure := _figure_of(asked, found)) is not None}
+    known = {
+        asked: figure for asked, found in given.items() if (figure := _figure_of(asked, found, library)) is not None
+    }
     retrieved = with_hits([*given.values()], retrieved, library)
     missing: set[AskedFigure] = set()
     computed: list[Computed] = []
@@ -289,7 +291,7 @@ def _look_up(
         named = None
     if named is not None and named.chance >= (LEAST_NAMED if is_defined else SHOWN):
         retrieved = with_hits([named], retrieved, library)
-        return _figure_of(asked, named), retrieved
+        return _figure_of(asked, named, library), retrieved
     if is_derived or (named is not None and named.chance >= LEAST_LIKELY):
         return None, retrieved
     text = f"What was the {asked.what}{_at(asked.when)}?"
@@ -302,17 +304,23 @@ def _look_up(
     retrieved = replace(retrieved, considered=tuple(every.values()))
     if found is None or found.chance < SHOWN or found.plan.operation != "value" or len(found.plan.texts) != 1:
         return None, retrieved
-    return _figure_of(asked, found), retrieved
+    return _figure_of(asked, found, library), retrieved
 
 
-def _figure_of(asked: AskedFigure, found: TablePlan) -> LookedUp | None:
-    """None where it is no number, a share of something, or of another year."""
+def _figure_of(asked: AskedFigure, found: TablePlan, library: LibraryReader) -> LookedUp | None:
+    """None where it is no number, a share of something, or of another year.
+
+    Where a table states no scale, it is the one that other tables of the report give the same number.
+    """
     what = reading(found)
     when = read_period(asked.when)
     cells = found.candidate.table.at(what.places)
     if what.number is None or what.unit == "%" or any(_is_other(cell.period, when.year) for cell in cells):
         return None
     number = abs(what.number) if _is_outflow(found) else what.number
+    scales = report_of(found.candidate.document, library).scales.get(abs(number), set())
+    if not what.unit and not what.scale and len(scales) == 1:
+        what = replace(what, scale=next(iter(scales)))
     return LookedUp(found, what, number * SCALES.get(what.scale, 1.0))
 
 

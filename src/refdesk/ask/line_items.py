@@ -207,10 +207,13 @@ class Report:
         self.twins = Counter((item.table.id, item.stems) for item in self.items)
         self.captions = {frozenset(terms(CLAUSE.split(table.caption)[-1])) for table in tables}
         held: dict[float, set[int]] = defaultdict(set)
+        self.scales: dict[float, set[str]] = defaultdict(set)  # that tables state for a number
         for item in self.items:
             for cell in item.cells:
                 if _digits(cell.number) >= FEWEST_DIGITS:
                     held[abs(cell.number or 0.0)].add(item.table.id)
+                    if cell.scale:
+                        self.scales[abs(cell.number or 0.0)].add(cell.scale)
         self.recurs = {number: len(own) for number, own in held.items()}
         self.years = {period_from(cell.period).year for item in self.items for cell in item.cells if cell.period}
         self.years |= {self.period.year}
