@@ -172,6 +172,8 @@ def test_reasons_need_no_sentence_that_stands_out() -> None:
     assert doubt_of_quotes("", replace(query, intent="factual"), told[0], *told[1:], quotes) == "near"
     assert doubt_of_quotes("", replace(query, intent="analytical"), told[0], *told[1:], quotes) == ""
     assert doubt_of_quotes("near", replace(query, intent="analytical"), told[0], *told[1:], quotes) == "near"
+    sure = [replace(quotes[0], evidence=replace(quotes[0].evidence, share=0.9))]
+    assert doubt_of_quotes("near", replace(query, intent="analytical"), told[0], *told[1:], sure) == ""
 
 
 @pytest.mark.parametrize(

@@ -112,16 +112,15 @@ def doubt_of_quotes(
 ) -> str:
     """The same doubt once it is known what is quoted: whether a sentence stands out tells more than the passages do.
 
-    Not of reasons, which several sentences tell together, so that none stands out.
+    Reasons are not doubted for want of one: several sentences tell them together.
     """
-    if query.intent == "analytical":
-        return doubt
     by_words = relevance.told != relevance.probability
     is_settled = doubt == "missing" or relevance.missing_names or retrieved.key_sentences or by_words
     if is_settled or not quotes or quotes[0].chance is not None or "answered" not in relevance.features:
         return doubt
-    chance = learned("read_told", right_features(relevance, quotes))
-    return "near" if chance < settings.answer_floor else ""
+    if learned("read_told", right_features(relevance, quotes)) >= settings.answer_floor:
+        return ""
+    return doubt if query.intent == "analytical" else "near"
 
 
 async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace: Trace) -> AsyncGenerator[Event, None]:
