@@ -103,7 +103,7 @@ def answer(
     quotes = tuple(extract(query, context, found, settings)) if found.hits else ()
     first = doubted(relevance, found, settings)
     nearest = extract(query, context, found, settings, NEAREST_SENTENCES) if first == "near" and found.hits else quotes
-    doubt = doubt_of_quotes(first, relevance, found, settings, nearest)
+    doubt = doubt_of_quotes(first, query, relevance, found, settings, nearest)
     doubt = doubt or ("" if quotes else "missing")
     sure = quoted_confidence(relevance, quotes)
     short = "" if doubt else short_answer(query, quotes)

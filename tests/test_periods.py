@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.periods import TablePeriod, period_from, read_period
+from refdesk.periods import TablePeriod, period_from, read_period, spoken_periods
 
 READ = [
     ("Three Months Ended June 25, 2022", "P3M/2022-06-25"),
@@ -60,3 +60,9 @@ def test_a_month_is_not_a_day_of_another_month() -> None:
     assert read_period("2025").is_of(read_period("15.09.2025")) and read_period("October 2025").is_of(
         read_period("2025")
     )
+
+
+def test_the_first_months_of_a_year_are_one_time() -> None:
+    text = "paid in the first nine months of 2023"
+    assert "first nine months of" in [text[start:end] for start, end in spoken_periods(text)]
+    assert str(read_period(text)) == "P9M/2023"

@@ -133,8 +133,12 @@ def test_reading_ends_when_one_is_sure(hits: list[Hit]) -> None:
 
 def test_no_more_is_read_than_there_is_time_for(hits: list[Hit]) -> None:
     many = [replace(hit, chunk=replace(hit.chunk, id=hit.chunk.id + 100 * i)) for i in range(3) for hit in hits]
-    assert len(read_hits("q", many, KnownReader([-1.0] * 18, tokens=10))) == MOST_PASSAGES
-    assert len(read_hits("q", many, KnownReader([-1.0] * 18, tokens=500))) == 2
+    where_one_answers, where_none_does = MOST_PASSAGES
+    assert len(read_hits("q", many, KnownReader([1.0] * 18, tokens=10))) == where_one_answers
+    assert len(read_hits("q", many, KnownReader([-1.0] * 18, tokens=10))) == where_none_does > where_one_answers
+    assert len(read_hits("q", many, KnownReader([1.0] * 18, tokens=500))) == 2
+    assert len(read_hits("q", many, KnownReader([-1.0] * 18, tokens=500))) == 5
+    assert len(read_hits("q", many, KnownReader([*[-1.0] * 6, 1.0, -1.0], tokens=10))) == 7, "the seventh answers"
 
 
 def test_a_title_that_has_the_words_does_not_end_the_reading(hits: list[Hit]) -> None:

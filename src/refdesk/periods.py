@@ -332,7 +332,7 @@ def document_period(name: str, title: str, *more: str) -> Period:
 # `alike` has made "three months ended" and "13 weeks ended" a quarter.
 _LENGTH = re.compile(
     r"\b(?:(?P<quarter>quarters?)|(?P<year>years?)|(?P<half>(?:(?:first|second)\shalf|half[\s-]year)(?:\sof)?)"
-    r"|(?P<months>three|six|nine|twelve|\d{1,2})[\s-]months?(?:\sof)?"
+    r"|(?:first\s)?(?P<months>three|six|nine|twelve|\d{1,2})[\s-]months?(?:\sof)?"
     r"|(?P<weeks>thirteen|twenty[\s-]six|thirty[\s-]nine|fifty[\s-](?:two|three)|\d\d)[\s-]weeks?)"
     r"(?:\speriods?)?(?:\s(?:end(?:ed|ing)|through|to)\b|(?<=\bof)(?=\s))"
 )

@@ -42,7 +42,7 @@ from refdesk.ask.wording import (
 )
 from refdesk.ask.yes_or_no import yes_or_no
 from refdesk.negation import is_negated
-from refdesk.periods import period_of
+from refdesk.periods import document_period, period_of
 from refdesk.settings import Settings
 from refdesk.summaries import ENDS
 from refdesk.text import query_terms
@@ -65,7 +65,7 @@ SIDE = 10.0  # log-odds for a sentence that holds all words of a side of a compa
 DEFINES, DEFINING = 0.95, 3  # chance that it is asked what something is, and words that tell it
 COMPARED = 0.87  # how sure it may be that sentences compare two things
 UNLISTED = 0.49  # how sure it may be that sentences tell steps or several things, where there is no list of them
-OTHER_YEAR = 0.65  # the same of one that names other years alone than are asked for: it may compare with them
+OTHER_YEAR = 0.65  # the same of one that names other years alone than are asked for, of which its document is
 FEWEST_ASKED = 2  # words of a question that a text asks itself: "Why?" is asked everywhere
 RECURRING = 2  # sentences of a document that name what it is about
 SUMMED_UP = 0.8  # chance that the sentences of a document's sections sum it up; nothing has measured it
@@ -127,16 +127,20 @@ def extract(
         quotes = [replace(quote, most=UNLISTED) for quote in quotes]
     if query.intent == "comparison":  # a sentence beside another is seldom the whole of it
         quotes = [replace(quote, most=min(quote.most, COMPARED)) for quote in quotes]
-    return [
-        replace(quote, most=min(quote.most, OTHER_YEAR)) if _is_of_other_year(query, quote) else quote
-        for quote in quotes
-    ]
+    return [replace(quote, most=min(quote.most, _most_of_year(query, quote, documents))) for quote in quotes]
 
 
-def _is_of_other_year(query: Query, quote: Quote) -> bool:
-    """Does it speak of other years than the one that is asked for? "In fiscal 2024 it was …" is not what 2023 was."""
+def _most_of_year(query: Query, quote: Quote, documents: Mapping[str, Document]) -> float:
+    """How sure it may be, by the years that it speaks of: "In fiscal 2024 it was …" is not what 2023 was.
+
+    A report of the year that is asked for may compare it with others.
+    """
     years, own = period_of(query.fullest).years, period_of(quote.text).years
-    return bool(years and own) and own.isdisjoint(years)
+    if not (years and own) or not own.isdisjoint(years):
+        return 1.0
+    document = documents[quote.evidence.chunk.document_id]
+    about = document_period(document.name, document.title).years
+    return UNLISTED if about.isdisjoint(years) else OTHER_YEAR
 
 
 def ranked_sentences(query: Query, context: Context, retrieved: Retrieved) -> list[ScoredSentence]:

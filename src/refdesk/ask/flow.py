@@ -50,7 +50,7 @@ from refdesk.ask.judge import Relevance, begin, candidates, judge, refuse, say
 from refdesk.ask.keep import BESIDE, AskPorts, Keeper, Recent, Streamed, keep_stopped, no_picture, no_place
 from refdesk.ask.listing import summed_up
 from refdesk.ask.model_figures import MOST_TABLES, model_plan
-from refdesk.ask.named_figures import says_ratio, with_named_figures
+from refdesk.ask.named_figures import is_amount_of_time, says_ratio, with_named_figures
 from refdesk.ask.no_answer import is_fit_figure, is_told_better, measures_otherwise
 from refdesk.ask.plan import Budget, left_out, make_plan
 from refdesk.ask.plan_choice import TablePlan, likeliest_tables
@@ -180,7 +180,9 @@ async def answer_from(
     relevance = await run(trace, "judge", judge, query, retrieved)
     retrieved = await _with_more(question, query, plan, retrieved, desk, trace)
     tables, retrieved = await _from_tables(query, plan, retrieved, relevance, desk, trace)
-    tables = with_parts(of_named_document(tables, query, retrieved), query, retrieved)
+    tables = of_named_document(tables, query, retrieved)
+    if tables.best is None or not is_amount_of_time(tables.best, query.fullest):
+        tables = with_parts(tables, query, retrieved)
     doubt = doubt_of(question, relevance, retrieved, desk.settings, keeper)
     writer = write if plan.use_llm else quoted
     found = Findings(question, query, answer, plan, budget, retrieved, relevance, tables, doubt, writer)
@@ -285,6 +287,7 @@ async def _without_reading(found: Findings, desk: AskPorts, trace: Trace) -> Ans
         is_read = is_fit_figure(best.chance, query, retrieved)
     # "What were the sales" asks for one number, "which gauges" for several.
     asks_for_more = parts is not None or (query.number < LIKELY and wanted(query) == "several")
+    asks_for_more &= best is None or not is_amount_of_time(best, query.fullest)
     if not is_read or (best and len(best.plan.texts) == 1 and asks_for_more):
         best = None
     if parts and (is_missing if best is None else best.chance < parts.chance):

@@ -36,12 +36,13 @@ from refdesk.ask.named_figures import (
     is_called,
     line_item,
     named_reports,
+    names_held,
     plan_of,
     report_of,
     with_hits,
 )
 from refdesk.ask.plan_choice import TablePlan, best_plan
-from refdesk.ask.sentences import asking_part, question_words
+from refdesk.ask.sentences import asking_part
 from refdesk.ask.table_answer import (
     INSTEAD,
     SHOWN,
@@ -53,7 +54,7 @@ from refdesk.ask.table_answer import (
     reading,
     table_candidates,
 )
-from refdesk.ask.table_question import LEAST_LIKELY, asking_clause, document_words, with_named_rows
+from refdesk.ask.table_question import LEAST_LIKELY, with_named_rows
 from refdesk.ask.table_view import compared
 from refdesk.ask.wording import PERCENT, POSSESSIVE
 from refdesk.library import LibraryReader
@@ -218,7 +219,9 @@ def formula_answer(
     wanted = named or retrieved.preferred_documents or [document_id for document_id, _ in counts.most_common()]
     scope = replace(ports.scope, documents=tuple(wanted[:FEW_DOCUMENTS]), kinds=("table",))
     ports = ports._replace(scope=scope)
-    known = {asked: figure for asked, found in given.items() if (figure := _figure_of(asked, found)) is not None}
+    known = {
+        asked: figure for asked, found in given.items() if (figure := _figure_of(asked, found, library)) is not None
+    }
     retrieved = with_hits([*given.values()], retrieved, library)
     missing: set[AskedFigure] = set()
     computed: list[Computed] = []
@@ -288,7 +291,7 @@ def _look_up(
         named = None
     if named is not None and named.chance >= (LEAST_NAMED if is_defined else SHOWN):
         retrieved = with_hits([named], retrieved, library)
-        return _figure_of(asked, named), retrieved
+        return _figure_of(asked, named, library), retrieved
     if is_derived or (named is not None and named.chance >= LEAST_LIKELY):
         return None, retrieved
     text = f"What was the {asked.what}{_at(asked.when)}?"
@@ -301,17 +304,23 @@ def _look_up(
     retrieved = replace(retrieved, considered=tuple(every.values()))
     if found is None or found.chance < SHOWN or found.plan.operation != "value" or len(found.plan.texts) != 1:
         return None, retrieved
-    return _figure_of(asked, found), retrieved
+    return _figure_of(asked, found, library), retrieved
 
 
-def _figure_of(asked: AskedFigure, found: TablePlan) -> LookedUp | None:
-    """None where it is no number, a share of something, or of another year."""
+def _figure_of(asked: AskedFigure, found: TablePlan, library: LibraryReader) -> LookedUp | None:
+    """None where it is no number, a share of something, or of another year.
+
+    Where a table states no scale, it is the one that other tables of the report give the same number.
+    """
     what = reading(found)
     when = read_period(asked.when)
     cells = found.candidate.table.at(what.places)
     if what.number is None or what.unit == "%" or any(_is_other(cell.period, when.year) for cell in cells):
         return None
     number = abs(what.number) if _is_outflow(found) else what.number
+    scales = report_of(found.candidate.document, library).scales.get(abs(number), set())
+    if not what.unit and not what.scale and len(scales) == 1:
+        what = replace(what, scale=next(iter(scales)))
     return LookedUp(found, what, number * SCALES.get(what.scale, 1.0))
 
 
@@ -532,8 +541,8 @@ def of_each_owner(
     """
     text, vectors = asking_part(query.fullest), vectors_of(reader)
     reports = named_reports(text, retrieved, library) if vectors is not None else []
-    names = question_words(asking_clause(text)).sentence.names
-    held = [frozenset(names & document_words(report.document, text)) for report in reports]
+    by_document = {document.id: held for document, held in names_held(text, retrieved, library)}
+    held = [by_document[report.document.id] for report in reports]
     shared = frozenset.intersection(*held) if held else frozenset()  # "10-Q", "Q3"
     own: dict[frozenset[str], list[Report]] = {}
     for report, whose in zip(reports, held, strict=True):
@@ -544,7 +553,7 @@ def of_each_owner(
     told: list[tuple[str, TablePlan]] = []
     for whose, theirs in own.items():
         written = [word.strip(",.?!'’") for word in text.split() if whose.intersection(terms(word))]
-        found = asked_by_name(_without(text, frozenset().union(*own) - whose), theirs, vectors)[:1]
+        found = asked_by_name(_without(text, frozenset().union(*own)), theirs, vectors)[:1]
         plans = [plan for cell in found if cell.chance >= INSTEAD and (plan := plan_of(cell)) is not None]
         if not plans or not written:
             return [], retrieved
@@ -553,7 +562,7 @@ def of_each_owner(
 
 
 def _without(text: str, stems: frozenset[str]) -> str:
-    """Without the names of the others, and what joins them and compares: "Apple or Intel"."""
+    """Without the names of all, and what joins them and compares: "Apple or Intel"."""
     kept = [
         word for word in text.split() if stems.isdisjoint(terms(word)) and word.strip(",?").lower() not in _COMPARES
     ]

@@ -203,14 +203,20 @@ class Report:
         self.own_words = frozenset(word for word in words(document.name.replace("_", " ")) if word.isalpha())
         self.items = [self._without_own(item) for table in tables for item in line_items(table)]
         self.names = {item.stems - WHOLE for item in self.items}
+        self.amounts = {item.stems - WHOLE for item in self.items if any(cell.unit != "%" for cell in item.cells)}
         self.twins = Counter((item.table.id, item.stems) for item in self.items)
         self.captions = {frozenset(terms(CLAUSE.split(table.caption)[-1])) for table in tables}
         held: dict[float, set[int]] = defaultdict(set)
+        self.scales: dict[float, set[str]] = defaultdict(set)  # that tables state for a number
         for item in self.items:
             for cell in item.cells:
                 if _digits(cell.number) >= FEWEST_DIGITS:
                     held[abs(cell.number or 0.0)].add(item.table.id)
+                    if cell.scale:
+                        self.scales[abs(cell.number or 0.0)].add(cell.scale)
         self.recurs = {number: len(own) for number, own in held.items()}
+        self.years = {period_from(cell.period).year for item in self.items for cell in item.cells if cell.period}
+        self.years |= {self.period.year}
         self.newest: dict[int, tuple[int, int, str]] = defaultdict(lambda: (0, 0, ""))
         for item in self.items:
             for cell in item.cells:
@@ -243,8 +249,8 @@ class Report:
 
     def cells(self, wanted: Wanted, vectors: Vectors) -> Iterator[ItemCell]:
         """Those of rows that may be meant, of the time that is asked for."""
-        if not self.items:
-            return
+        if not self.items or (wanted.when.year and self.years.isdisjoint((wanted.when.year, 0))):
+            return  # what has no time is of one that the report is of, if of any
         what = vectors.spelled(self.without_own(wanted.what) or wanted.what)
         yield from self._called(what, wanted, vectors)
         is_there = frozenset(terms(core_name(what))) - WHOLE in self.names
@@ -259,7 +265,7 @@ class Report:
         core = stems - WHOLE or stems
         if not core:
             return
-        length, is_rate = self._length(wanted), _RATE.search(what) is not None
+        length, is_rate, of_each = self._length(wanted), _RATE.search(what) is not None, _of_each(what)
         asked = vectors([what])[0]
         names, within = self._vectors(vectors)
         near, nearer = (names @ asked).tolist(), (within @ asked).tolist()
@@ -272,6 +278,8 @@ class Report:
             if cosine < LEAST_NEAR and not core <= item.stems:
                 continue
             if is_whole and not core <= item.stems | item.around:  # "net profit" is no gross profit
+                continue
+            if of_each and not any(name <= item.held for name in of_each):
                 continue
             is_of_each = _RATE.search(f"{item.name} {item.section}") is not None
             total, shared = bool(item.stems & WHOLE), self.shared[item.table.id]
@@ -293,7 +301,7 @@ class Report:
                     recurs=math.log(self.recurs.get(number, 1)),
                     shared=shared,
                     large=USUAL if is_percent else power,
-                    percent=is_percent,
+                    percent=is_percent and item.stems - WHOLE in self.amounts,  # a rate is no share of an amount
                     negative=(cell.number or 0.0) < 0 and not item.is_spent,
                     fits=self._fits(cell, wanted),
                     total=total,
@@ -358,6 +366,20 @@ _RATE = re.compile(r"\bper [a-z]{3,}", re.IGNORECASE)  # "earnings per share", b
 _SPENT = re.compile(r"(?:cost|costs|purchases?|payments?|repayments?) of\b", re.IGNORECASE)
 
 
+@lru_cache(maxsize=KEPT)
+def _of_each(what: str) -> frozenset[frozenset[str]]:
+    """What is told for each of many, by all names of such line items; none where no rate is asked for.
+
+    The dividend per share is no earnings per share, but these are the net income per share.
+    """
+    rate = _RATE.search(what)
+    own = frozenset(terms(_RATE.sub(" ", what))) - WHOLE if rate else frozenset()
+    kin = (names for stems, names in _by_stems().items() if own & stems)
+    return frozenset(
+        (*(frozenset((stem,)) for stem in own), *(frozenset(terms(name)) for names in kin for name in names))
+    )
+
+
 def _is_rate(cell: StoredCell) -> bool:
     """May it be something for each of many? Such an amount is written out, and seldom a whole number."""
     return cell.unit != "%" and not float(cell.number or 0.0).is_integer()
@@ -399,10 +421,19 @@ def _parts_weighed(every: Sequence[ItemCell], asked: Set[str]) -> Iterator[ItemC
     for found in every:
         largest = whole[_of_whom(found)]
         is_part = found.value < SMALLER * largest.value and found.cell.unit == largest.cell.unit
-        own = found.item.around - largest.item.around - found.item.stems
+        own = _around_alone(found.item, largest.item) - found.item.stems
         if is_part and asked.isdisjoint(own):
             found = replace(found, score=found.score - PART, is_part=True)
         yield found
+
+
+def _around_alone(item: LineItem, other: LineItem) -> frozenset[str]:
+    """What stands around one of two rows and not the other: of one table, in their sections alone, for the text above
+    it may speak of both ("revenue and operating income by segment").
+    """
+    if item.table.id == other.table.id:
+        return frozenset(terms(item.section)) - frozenset(terms(other.section))
+    return item.around - other.around
 
 
 def _of_whom(found: ItemCell) -> tuple[str, frozenset[str], str]:

@@ -102,6 +102,7 @@ def asked_by_name(
     )
     is_told = any(stems <= item.stems | item.around for report in reports for item in report.items)
     needed = names | (stems & called if is_told else frozenset())  # "gaming revenue" is not all revenue
+    is_total = not WHOLE.isdisjoint(terms(clause))
     best: list[ItemCell] = []
     for thing in dict.fromkeys((" ".join(_apart(things)), *things)):
         thing_stems = frozenset(terms(thing))
@@ -118,6 +119,7 @@ def asked_by_name(
             replace(
                 cell,
                 chance=cell.chance
+                * (ABSENT if is_total and is_in_sections(cell, reports, stems) else 1.0)
                 * BESIDE
                 ** (_strange(cell.item, beside) + 2 * _strange(cell.item, thing_stems & called) + 2 * len(strays)),
             )
@@ -127,6 +129,16 @@ def asked_by_name(
         if found and (not best or max(cell.chance for cell in found) > best[0].chance):
             best = sorted(found, key=lambda cell: -cell.chance)
     return best
+
+
+def is_in_sections(found: ItemCell, reports: Sequence[Report], asked: Set[str]) -> bool:
+    """Is its row one of several of that name in its table, none of them the whole, and the question says not which?
+
+    "Total debt" is neither that below current liabilities nor that below the others.
+    """
+    item = found.item
+    is_one_of_them = any(report.twins[item.table.id, item.stems] > 1 for report in reports)
+    return is_one_of_them and item.stems.isdisjoint(WHOLE) and asked.isdisjoint(item.around - item.stems)
 
 
 def _names(clause: str, known: Set[str], vectors: Vectors) -> frozenset[str]:
@@ -200,19 +212,12 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, ar
     Of the documents that were preferred, those that hold most of the names in the question: "10-Q" is a name that
     reports of other companies have too.
     """
-    documents = {hit.document.id: hit.document for hit in (*retrieved.hits, *retrieved.considered)}
-    preferred = [documents[document_id] for document_id in retrieved.preferred_documents if document_id in documents]
-    wanted = preferred or list(documents.values())
-    names = question_words(asking_clause(text)).sentence.names
-    by_series: dict[frozenset[str], int] = {}
-    # Of reports of one name, "2023 Q1 ORT" and "2023 Q3 ORT", one may have the company in its title.
-    for document in wanted:
-        by_series[_series(document)] = max(
-            by_series.get(_series(document), 0), len(names & document_words(document, text))
-        )
-    counts = [by_series[_series(document)] for document in wanted]
+    names = names_held(text, retrieved, library)
+    wanted = [document for document, _ in names]
+    counts = [len(held) for _, held in names]
     most = max(counts, default=0)
-    if not preferred and not most and len(wanted) > FEW_DOCUMENTS:
+    is_preferred = any(document.id in retrieved.preferred_documents for document in wanted)
+    if not is_preferred and not most and len(wanted) > FEW_DOCUMENTS:
         return []
     wanted = [document for document, count in zip(wanted, counts, strict=True) if count == most]
     times = [read_period(when) for when in named_times(text)]
@@ -233,6 +238,23 @@ def named_reports(text: str, retrieved: Retrieved, library: LibraryReader, *, ar
         for document in wanted[: MOST if are_all else MOST_REPORTS]
         if (found := _report_of(document, library, FEW)) is not None
     ]
+
+
+def names_held(text: str, retrieved: Retrieved, library: LibraryReader) -> list[tuple[Document, frozenset[str]]]:
+    """The documents that the question may mean, each with the names of the question that it is called by.
+
+    Of reports of one name, "2023 Q1 ORT" and "2023 Q3 ORT", one may have the company in its title: it is that of all.
+    """
+    documents = {hit.document.id: hit.document for hit in (*retrieved.hits, *retrieved.considered)}
+    preferred = [documents[document_id] for document_id in retrieved.preferred_documents if document_id in documents]
+    wanted = preferred or list(documents.values())
+    names = question_words(asking_clause(text)).sentence.names
+    held: dict[frozenset[str], frozenset[str]] = {}
+    named = library.documents(Scope(documents=tuple(retrieved.preferred_documents))) if preferred else ()
+    for document in (*wanted, *named):
+        own = names & document_words(document, text)
+        held[_series(document)] = held.get(_series(document), frozenset()) | own
+    return [(document, held[_series(document)]) for document in wanted]
 
 
 def _series(document: Document) -> frozenset[str]:
@@ -344,7 +366,10 @@ def _doubted(
         and reading(tables.best).unit not in ("", "%")
     )
     passed_over = tables.best is not None and (
-        _passes_over(tables.best, things, reports) or _counts_others(tables.best, clause)
+        _passes_over(tables.best, things, reports)
+        or _counts_others(tables.best, clause)
+        or is_of_one_brand(tables.best, text)
+        or is_old(tables.best, text, reports)
     )
     if tables.best is None or not (strays or is_money or passed_over or any(map(is_absent, things - WHOLE))):
         return tables
@@ -378,6 +403,26 @@ def _counts_others(plan: TablePlan, clause: str) -> bool:
     return bool(counted) and _words_around(plan).isdisjoint(counted)
 
 
+def is_old(plan: TablePlan, text: str, reports: Sequence[Report]) -> bool:
+    """Is it of an older report than those that are meant where no time is named?"""
+    newest = max(_age(report.document) for report in reports)
+    return not named_times(text) and (0, 0) < _age(plan.candidate.document) < newest
+
+
+def is_of_one_brand(plan: TablePlan, text: str) -> bool:
+    """Is its row one of several that the table adds up, and of its name but the company's said in the question?
+
+    "How many stores did Ortel have?" names the company, not the row "U.S. Ortel" beside "U.S. Ortel Express".
+    """
+    if plan.plan.turned or plan.plan.operation != "value":
+        return False
+    grid, own = plan.grid.grid, document_words(plan.candidate.document, text)
+    row, column = plan.plan.cells[0]
+    said = frozenset(terms(" ".join(grid.rows[row][-1:]))).intersection(terms(text))
+    wholes = [at for at, path in enumerate(grid.rows) if WHOLE.intersection(terms(" ".join(path[-1:])))]
+    return bool(said) and said <= own and any(grid.numbers[at, column] > grid.numbers[row, column] for at in wholes)
+
+
 def _is_of_others(text: str, reports: Sequence[Report]) -> bool:
     """Is it the figure of somebody whom these reports, though they may speak of him, are not of?"""
     owners = _OWNER.findall(asking_clause(text))
@@ -399,6 +444,17 @@ def is_called(plan: TablePlan, what: str) -> bool:
     names = [what, *other_names(what)]
     called = [frozenset(terms(core_name(plain_name(path[-1])))) - WHOLE for path in rows if path]
     return bool(called) and all(own in [frozenset(terms(name)) - WHOLE for name in names] for own in called)
+
+
+def is_amount_of_time(plan: TablePlan, text: str) -> bool:
+    """Does the question name a time, and for all else its row? "What were the inventories at the end of 2022?" asks for
+    an amount, however many they are.
+    """
+    if not named_times(text):
+        return False
+    clause, own = AT_END.sub("", asking_clause(text)), document_words(plan.candidate.document, text)
+    things = _apart([clause[start:end] for start, end in things_asked(clause, own)])
+    return len(things) == 1 and is_called(plan, things[0])
 
 
 def says_ratio(plan: TablePlan, ratio: str, *, in_percent: bool) -> bool:

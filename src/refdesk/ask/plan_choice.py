@@ -105,6 +105,12 @@ class TablePlan:
         return bool((is_untold or self.features[IS_ASSUMED]) and self.features[MISSING] > 0.0)
 
     @property
+    def tells_its_only_year(self) -> bool:
+        """Is it the year of all columns of its table? "When was it acquired?" is not answered by that of its sales."""
+        years = {_period(period).year for period in self.candidate.table.periods}
+        return self.plan.operation == "year" and len(years) == 1
+
+    @property
     def keeps_order(self) -> bool:
         """Do its rows come as the question names them? "In 2018 and 2019" asks for that of 2018 first."""
         view, place = self.grid.view_of(self.plan), self.question.place

@@ -388,6 +388,8 @@ def read_tables(
     asked, around = asking_part(query.fullest), (candidates, retrieved.idf)
     unknown = frozenset(stem for stem, count in library.frequencies(terms(asked)).items() if not count)
     found = best_plan(asked, *around, query.number, reader, may_rename=may_rename, unknown=unknown)
+    if found is not None and found.tells_its_only_year:
+        found = None
     among_many = len(candidates) >= FEW
     # Of several in an order the names are asked for, and no number.
     ordered = ordered_rows(asked, lambda text: best_plan(text, *around, 0.0, reader, may_rename=False, unknown=unknown))
@@ -405,7 +407,7 @@ def read_tables(
 def with_parts(found: TablesRead, query: Query, retrieved: Retrieved) -> TablesRead:
     """With what a table lists under the name of what is asked for, or over or under a number, where several may be."""
     clause, sort = asking_part(query.fullest), wanted(query)
-    if asked_order(clause):  # "the two largest" are not all that a total is made of
+    if asked_order(clause) or len(query.parts) > 1:  # "the two largest" are not all of a total, nor are two sides
         return found
     if found.best and any(chosen.kind in ("max", "min") for chosen in found.best.plan.selections):
         return found  # neither is the highest
@@ -415,6 +417,10 @@ def with_parts(found: TablesRead, query: Query, retrieved: Retrieved) -> TablesR
     parts = None
     if sort == "several" or (sort == "one" and query.number < NUMBER and asks in ("what", "which")):
         parts = table_parts(clause, tables, passages, is_list=sort == "several")
+    # One amount, or what it is made of? The likelier of both, each as likely as it is asked for.
+    amount = query.number * found.best.chance if found.best is not None and sort == "one" else 0.0
+    if parts is not None and amount > (1.0 - query.number) * parts.chance:
+        return found
     if parts is None and (sort == "several" or asks_which(query.fullest)):
         parts = filtered_rows(clause, tables)
     return found._replace(parts=parts)

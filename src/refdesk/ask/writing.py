@@ -108,15 +108,19 @@ def doubt_of(
 
 
 def doubt_of_quotes(
-    doubt: str, relevance: Relevance, retrieved: Retrieved, settings: Settings, quotes: Sequence[Quote]
+    doubt: str, query: Query, relevance: Relevance, retrieved: Retrieved, settings: Settings, quotes: Sequence[Quote]
 ) -> str:
-    """The same doubt once it is known what is quoted: whether a sentence stands out tells more than the passages do."""
+    """The same doubt once it is known what is quoted: whether a sentence stands out tells more than the passages do.
+
+    Reasons are not doubted for want of one: several sentences tell them together.
+    """
     by_words = relevance.told != relevance.probability
     is_settled = doubt == "missing" or relevance.missing_names or retrieved.key_sentences or by_words
     if is_settled or not quotes or quotes[0].chance is not None or "answered" not in relevance.features:
         return doubt
-    chance = learned("read_told", right_features(relevance, quotes))
-    return "near" if chance < settings.answer_floor else ""
+    if learned("read_told", right_features(relevance, quotes)) >= settings.answer_floor:
+        return ""
+    return doubt if query.intent == "analytical" else "near"
 
 
 async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace: Trace) -> AsyncGenerator[Event, None]:
@@ -137,7 +141,7 @@ async def read_and_write(found: Findings, desk: AskPorts, keeper: Keeper, trace:
     with trace.stage("generate", **context.sizes) as stage:
         turns = await keeper.memory(budget.history)
         asked = (query, plan, retrieved, turns, models, budget, settings, trace, doubt, question.max_context_chars)
-        doubted_again = partial(doubt_of_quotes, doubt, found.relevance, retrieved, settings)
+        doubted_again = partial(doubt_of_quotes, doubt, query, found.relevance, retrieved, settings)
         task = WritingTask(*asked, doubt_of_quotes=doubted_again)
         is_cut = found.plan.use_llm and not plan.use_llm  # a model would have cost more than an answer may
         async with aclosing((quoted if is_cut else found.writer)(draft, task)) as written:
