@@ -15,7 +15,7 @@ from functools import lru_cache
 from refdesk.answer import Context, Query, Retrieved
 from refdesk.ask.classify import asked_form, spelled_out
 from refdesk.ask.figures import Side, disagree, quoted_side
-from refdesk.ask.listing import ChosenList, Place, chosen_list, listings, mark_of, without_bullet
+from refdesk.ask.listing import ChosenList, Place, chosen_list, with_leads, without_bullet
 from refdesk.ask.no_answer import whole_number
 from refdesk.ask.sentences import (
     CALIBRATION,
@@ -41,7 +41,6 @@ from refdesk.ask.wording import (
     wanted,
 )
 from refdesk.ask.yes_or_no import yes_or_no
-from refdesk.negation import is_negated
 from refdesk.periods import document_period, period_of
 from refdesk.settings import Settings
 from refdesk.summaries import ENDS
@@ -118,7 +117,7 @@ def extract(
         told = paragraph(ranked, settings.max_sentences)
         surest = 1.0 if len(told) == 1 else UNLISTED if asked == "steps" and not has_label else COMPARED
         return [replace(quote, most=surest) for quote in _sentences(told)]
-    chosen = _with_leads(_chosen(query, ranked, settings, documents)[:most])
+    chosen = with_leads(_chosen(query, ranked, settings, documents)[:most])
     quotes = _lines(chosen) if query.intent == "list" else _sentences(chosen)
     short = short_answer(query, quotes) if asked == "several" else ""
     if asked == "several" and not names_several(short) and not (short and len(quotes) == 1):  # no sentence names them
@@ -485,20 +484,6 @@ def _in_context(query: Query, chosen: Sequence[ScoredSentence], most: int) -> li
         if not placed or len(placed) + len(new) <= most:
             placed += new[-most:]
     return placed or list(chosen[:1])
-
-
-def _with_leads(chosen: Sequence[ScoredSentence]) -> list[ScoredSentence]:
-    """An item of a list that denies it comes behind what says so: "We do not pay for:", "- damage by storm"."""
-    placed: list[ScoredSentence] = []
-    for sentence in chosen:
-        own = Place(0, sentence.sentence)
-        lists = listings([sentence.chunk]) if mark_of(sentence.text.strip()) else []
-        for lead in [one.lead for one in lists if any(own in item for item in one.items)]:
-            before = another(sentence, lead.sentence) if lead is not None else sentence
-            if before.text.rstrip().endswith(":") and is_negated(before.text) and before not in placed:
-                placed.append(before)
-        placed.append(sentence)
-    return placed
 
 
 def _before(sentence: ScoredSentence) -> ScoredSentence | None:

@@ -29,9 +29,11 @@ from refdesk.ask.sentences import (
     sentence_text,
     tabulate,
 )
+from refdesk.ask.told import another
 from refdesk.ask.wording import CELLS, Wanted, cells, read, table_header, without_frame
 from refdesk.document_names import GENERIC, match_names
 from refdesk.library import LibraryReader
+from refdesk.negation import is_negated
 from refdesk.summaries import TreeNode, key_sentences, says_something, telling_chunks
 from refdesk.text import query_terms, terms
 from refdesk.types import Chunk, Document, Hit, Reading, Scope
@@ -525,3 +527,17 @@ def by_section(sections: Sequence[TreeNode], chunks: Sequence[Chunk]) -> list[tu
     longest = sorted(range(len(found)), key=lambda place: -found[place][0])[:MOST_SECTIONS]
     told = [found[place][1:] for place in sorted(longest)]
     return told if len(told) > 1 else []
+
+
+def with_leads(chosen: Sequence[ScoredSentence]) -> list[ScoredSentence]:
+    """An item of a list that denies it comes behind what says so: "We do not pay for:", "- damage by storm"."""
+    placed: list[ScoredSentence] = []
+    for sentence in chosen:
+        own = Place(0, sentence.sentence)
+        lists = listings([sentence.chunk]) if mark_of(sentence.text.strip()) else []
+        for lead in [one.lead for one in lists if any(own in item for item in one.items)]:
+            before = another(sentence, lead.sentence) if lead is not None else sentence
+            if before.text.rstrip().endswith(":") and is_negated(before.text) and before not in placed:
+                placed.append(before)
+        placed.append(sentence)
+    return placed
