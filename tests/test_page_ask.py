@@ -320,6 +320,17 @@ def test_formats_without_pages_show_their_text(page: Page) -> None:
     expect(page.locator(".leaf.text mark")).to_have_text(re.compile(re.escape(" ".join(quote.split()[:5]))))
 
 
+def test_tables_are_drawn_in_the_text_and_the_cell_is_marked(page: Page) -> None:
+    ask(page, "What does error code E23 of the TG-4 mean?")
+    page.locator("article.turn .source").first.click()
+    expect(page.locator(".leaf.text mark")).to_have_text(["Water in the housing"])
+    row = page.locator(".leaf-table tr", has=page.locator("mark"))
+    expect(row.locator("td")).to_have_text(["E23", "Water in the housing", "Lift the gauge at once and send it in"])
+    table = page.locator(".leaf-table", has=page.locator("mark"))
+    expect(table.locator("th")).to_have_text(["Code", "Meaning", "What to do"])
+    assert " | " not in page.locator(".leaf.text").inner_text()
+
+
 def test_a_citation_over_two_pages_shows_both(page: Page, server: Server) -> None:
     listed = server.get("/api/documents?q=wb7-mooring-sheet").json()["documents"]
     boxes = [{"page": number, "x": 10, "y": 40, "width": 30, "height": 2} for number in (1, 1, 2)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from memory_desk import KINDS, open_either
 from refdesk import Refdesk
 from refdesk.records import LARGEST, MOST_CELLS, StoredTable
 from refdesk.store.documents import SqlTables
-from refdesk.tables import grid_of
+from refdesk.tables import grid_of, tables_on
 
 HARBOUR = """# Fees
 
@@ -71,6 +72,19 @@ def test_cells_keep_their_place_their_number_and_what_it_counts(desk: Any, tmp_p
         assert all(page.text[cell.start : cell.end] == cell.text for cell in table.cells)
         assert table.document_id == desk.document("fees.md").id and table.id
     assert grid_of(fees).texts == (("North", "5", "6.5"), ("South", "", "(8)"))
+
+
+def test_a_page_knows_where_its_tables_stand(desk: Any) -> None:
+    desk.add_text("fees.md", HARBOUR, format="markdown")
+    (page,) = desk.pages("fees.md")
+    parts = tables_on(page.page, desk.tables("fees.md"))
+    assert [page.text[part.start : part.end].split("\n")[0] for part in parts] == [
+        "Quay | 2019 | 2020",
+        "Ship | Length",
+    ]
+    assert [part.head_rows for part in parts] == [1, 1]
+    half = replace(page.page, start=page.page.start + parts[0].start + 30)  # the table began on the page before
+    assert tables_on(half, desk.tables("fees.md"))[0][::2] == (0, 0)
 
 
 def test_the_names_of_rows_of_all_tables(desk: Any, tmp_path: Path) -> None:

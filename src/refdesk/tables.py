@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from refdesk.forms import is_form
 from refdesk.periods import CENTURY, MONTH_NUMBERS, MONTHS, label_period, spoken_periods
 from refdesk.records import Path, StoredTable
-from refdesk.types import Chunk
+from refdesk.types import Chunk, Page
 
 Rows = Sequence[Sequence[str]]
 
@@ -510,3 +510,24 @@ def touches(chunk: Chunk, table: StoredTable) -> bool:
     return chunk.document_id == table.document_id and any(
         span.origin < table.end and span.origin + span.end - span.start > table.start for span in chunk.spans
     )
+
+
+class TablePart(NamedTuple):
+    """Where a table stands in the text of a page, a row a line."""
+
+    start: int
+    end: int
+    head_rows: int
+
+
+def tables_on(page: Page, tables: Iterable[StoredTable]) -> list[TablePart]:
+    """Of a table that began on a page before, no row is the head."""
+    return [
+        TablePart(
+            max(table.start, page.start) - page.start,
+            min(table.end, page.end) - page.start,
+            table.head_rows if table.start >= page.start else 0,
+        )
+        for table in tables
+        if table.start < page.end and table.end > page.start
+    ]

@@ -34,6 +34,7 @@ from refdesk.serve.http.openapi import Responses, about, failures, returns, retu
 from refdesk.serve.http.requests import CollectionName, DocumentId, UploadId
 from refdesk.serve.http.sse import EventResponse, Named
 from refdesk.serve.uploads import Uploads, new_upload, receive
+from refdesk.tables import tables_on
 from refdesk.trace import in_thread
 from refdesk.types import Box, Document, Geometry, Job, Page
 
@@ -500,13 +501,15 @@ def image(
 
 @document_routes.get("/documents/{document_id}/pages/{number}/text", **about("Get a page's text", shapes.PageText))
 def text(desk: Desk, document_id: DocumentId, number: Number) -> Response:
-    """Includes the box of every word if the format has pages."""
+    """Includes the box of every word if the format has pages, and where its tables are."""
     document = desk.find_document(document_id, is_read=True)
     found = _page(desk, document, number)
     page = found.page
     fields = {name: getattr(page, name) for name in ("label", "start", "width", "height", "ocr")}
     words = _words(found.words, page) if found.words is not None else []
-    return reply({"document_id": document.id, "page": number, **fields, "text": found.text, "words": words})
+    tables = [part._asdict() for part in tables_on(page, desk.tables(document.id))]
+    shown = {"text": found.text, "words": words, "tables": tables}
+    return reply({"document_id": document.id, "page": number, **fields, **shown})
 
 
 def checked_boxes(text: str, page: int) -> tuple[Box, ...]:

@@ -67,9 +67,17 @@ Word = shape(
     {int: "start end line", float: _PLACE},
     "Characters `start..end` of the page's text, and their box in per cent of the page from its top left.",
 )
+TableLines = shape(
+    "TableLines",
+    {int: "start end head_rows"},
+    "A table on the page: characters `start..end` of the page's text, a row a line, cells set apart by ` | `.",
+)
 PageText = shape(
     "PageText",
-    {str: "document_id label text", int: "page start", float: "width height", bool: "ocr", many(Word): "words"},
+    {
+        **{str: "document_id label text", int: "page start", float: "width height", bool: "ocr"},
+        **{many(Word): "words", many(TableLines): "tables"},
+    },
     "A page's text; `start` is its offset in the document's text, width and height are in points.",
 )
 TableColumn = shape(

@@ -248,11 +248,49 @@ async function words(element, known, number, cite) {
     const page = await get(url`/api/documents/${known.id}/pages/${number}/text`);
     const characters = Array.from(page.text); // positions count characters, not UTF-16 units
     const [from, to] = rangeOn(page, characters.length, cite);
-    const cut = (start, end) => characters.slice(start, end).join("");
-    element.replaceChildren(...(to > from ? [cut(0, from), h("mark", cut(from, to)), cut(to)] : [page.text || "This page has no text."]));
+    const pieces = (start, end) => marked(characters, start, end, from, to);
+    const drawn = [];
+    let last = 0;
+    for (const { start, end, head_rows: heads } of page.tables || []) {
+      let [above, below] = [start, end]; // the lines around it are its margin
+      while (characters[above - 1] === "\n") above -= 1;
+      while (characters[below] === "\n") below += 1;
+      drawn.push(...pieces(last, Math.max(last, above)), tableOf(characters, start, end, heads, pieces));
+      last = below;
+    }
+    drawn.push(...pieces(last, characters.length));
+    element.replaceChildren(...(drawn.length ? drawn : ["This page has no text."]));
   } catch (error) {
     element.replaceChildren(failureState(error));
   }
+}
+
+/** Some characters, those that are cited as a mark. */
+function marked(characters, start, end, from, to) {
+  const cut = (first, last) => characters.slice(first, last).join("");
+  const [first, last] = [Math.max(start, from), Math.min(end, to)];
+  const parts = first < last ? [cut(start, first), h("mark", cut(first, last)), cut(last, end)] : [cut(start, end)];
+  return parts.filter((part) => part !== "");
+}
+
+const CELL = [..." | "];
+
+/** The lines of a table as rows; a line of one cell stands over all columns. */
+function tableOf(characters, start, end, heads, pieces) {
+  const rows = [[]];
+  let at = start;
+  for (let place = start; place <= end; place += 1) {
+    const isCell = CELL.every((character, offset) => characters[place + offset] === character);
+    if (place < end && characters[place] !== "\n" && !isCell) continue;
+    rows.at(-1).push([at, place]);
+    if (isCell) place += CELL.length - 1;
+    else if (place < end) rows.push([]);
+    at = place + 1;
+  }
+  const width = Math.max(...rows.map((row) => row.length));
+  const drawn = rows.map((row, number) => h("tr", row.map(([first, last]) =>
+    h(number < heads && last > first ? "th" : "td", { colspan: row.length === 1 && width > 1 && width }, pieces(first, last)))));
+  return h("div.leaf-table", h("table", h("thead", drawn.slice(0, heads)), h("tbody", drawn.slice(heads))));
 }
 
 function rangeOn(page, length, cite) {
