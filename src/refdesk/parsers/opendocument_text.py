@@ -134,7 +134,7 @@ class TextReader:
                 self._table(element)
             elif tag in CONTENTS:
                 self._close()
-                lines = [re.sub(r"\s*\t\s*", " … ", line) for line in plain_text(element).split("\n")]
+                lines = [" … ".join(map(str.strip, line.split("\t"))) for line in plain_text(element).split("\n")]
                 self.items.append(Item("toc", "\n".join(lines)))
             elif isinstance(tag, str) and tag.startswith(DRAW):
                 self._close()
