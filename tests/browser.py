@@ -61,7 +61,8 @@ def tab(browser: Browser, url: str, *, allowed: tuple[str, ...] = (), **options:
     try:
         page.goto(url)
         yield page
-        assert not [line for line in said if not any(part in line for part in allowed)]
+        wrong = [line for line in said if not any(part in line for part in allowed)]
+        assert not wrong, wrong
     finally:
         context.close()
 
