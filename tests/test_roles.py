@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -147,6 +148,16 @@ def test_what_a_document_never_speaks_of_is_no_role() -> None:
     riot = 'There was a riot of Victoria Pitt and other miners (the "Eureka Riot").'
     assert in_role("What did Victoria Pitt do?", found_in(riot)) is None
     assert in_role("What did Victoria Pitt do?", found_in(f"{riot} Then the Eureka Riot ended.")) is not None
+
+
+@pytest.mark.parametrize("name", ["OKORO_2019_10K.pdf", "Annual report of Okoro Inc.md"])
+def test_whom_a_document_is_called_by_is_asked_for_by_name(name: str) -> None:
+    """Of the reports of one company "the Company" would be asked of one year's alone."""
+    found = found_in('Okoro Inc (the "Company") sells cheese. The Company sold 3 tonnes.')
+    named = replace(found.considered[0], document=replace(found.considered[0].document, name=name))
+    question = "How much did Okoro sell?"
+    assert in_role(question, found) is not None
+    assert in_role(question, replace(found, considered=(named,))) is None
 
 
 def test_a_short_form_is_no_role() -> None:

@@ -24,8 +24,9 @@ _POSSESSIVE = re.compile(r"['’]s?$")
 
 
 def in_role(question: str, retrieved: Retrieved) -> tuple[str, str] | None:
-    """(the question asked of the role, the document that gives it); None where no name of it has just one role, or
-    where a passage that says the name answers already.
+    """(the question asked of the role, the document that gives it); None where no name of it has just one role, where
+    a passage that says the name answers already, or where documents are called by it: "the Company" of a report is
+    whoever its title names, and there are reports of other years.
     """
     asked = question_words(question)
     names = asked.named - asked.sentence.numbers - STOP_TERMS
@@ -43,11 +44,19 @@ def in_role(question: str, retrieved: Retrieved) -> tuple[str, str] | None:
         return None
     start, end, role, document = found.pop()
     name = frozenset(terms(question[start:end]))
+    called = _letters(_POSSESSIVE.sub("", question[start:end]))
+    if any(called in _letters(f"{hit.document.name} {hit.document.title}") for hit in retrieved.considered):
+        return None
     saying = [hit.chunk.id for hit in retrieved.considered if name <= frozenset(terms(hit.chunk.text))]
     if any(retrieved.readings[one].answered >= TOLD for one in saying if one in retrieved.readings):
         return None
     possessive = _POSSESSIVE.search(question[start:end])
     return f"{question[:start]}{role}{possessive[0] if possessive else ''}{question[end:]}", document
+
+
+def _letters(text: str) -> str:
+    """`Best Buy` stands in `BESTBUY_2019_10K.pdf`."""
+    return "".join(filter(str.isalnum, text)).lower()
 
 
 def _runs(question: str, names: frozenset[str]) -> Iterator[tuple[int, int]]:
