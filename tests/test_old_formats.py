@@ -270,7 +270,6 @@ class TestEncrypted:
 # --- LibreOffice -----------------------------------------------------------------------------------------------------
 
 needs_libreoffice = pytest.mark.skipif(libreoffice.find_program() is None, reason="LibreOffice is not installed")
-NOT_HERE = ("/nowhere",)
 
 
 def script(folder: Path, text: str) -> str:
@@ -283,7 +282,7 @@ def script(folder: Path, text: str) -> str:
 
 class TestLibreOffice:
     def test_without_it_the_refusal_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(libreoffice, "find_program", lambda: libreoffice_in(NOT_HERE))
+        monkeypatch.setattr(libreoffice, "PLACES", ("/nowhere",))
         with pytest.raises(UnsupportedFormat, match="only where LibreOffice is installed") as caught:
             read(old.compound({"WordDocument": bytes(2000)}), "a.doc")
         assert caught.value.hint == "install LibreOffice, or save it as DOCX first"
@@ -330,13 +329,6 @@ class TestLibreOffice:
         waiting.wait()
         assert is_gone(int((tmp_path / "child").read_text()))
         assert not (Path((tmp_path / "home").read_text().strip()) / "document.doc").exists()
-
-
-def libreoffice_in(places: tuple[str, ...]) -> str | None:
-    return FIND(places)
-
-
-FIND = libreoffice.find_program
 
 
 def is_gone(process: int) -> bool:

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -56,11 +56,11 @@ def parse_ppt(data: bytes, options: ParseOptions) -> Parsed:
     return replace(office.parse_pptx(made, options), format="ppt")
 
 
-def find_program(places: Sequence[str] = PLACES) -> str | None:
+def find_program() -> str | None:
     """Where LibreOffice is, None where it is not installed (or cannot be ended reliably, as on Windows)."""
     if os.name != "posix":
         return None
-    found = (shutil.which(program, path=os.pathsep.join(places)) for program in PROGRAMS)
+    found = (shutil.which(program, path=os.pathsep.join(PLACES)) for program in PROGRAMS)
     return next(filter(None, found), None)
 
 
