@@ -285,7 +285,9 @@ class Pipeline:
         self._jobs: dict[int, _Step] = {}
         self._waiting: deque[tuple[_Open, int]] = deque()
         self._opened: dict[int, _Open] = {}  # parsed and not yet stored, by identity
+        self._named: dict[int, _Open] = {}  # those of them that progress is told of by file
         self._whole: list[_Open] = []
+        self._whole_chunks = 0
         self._last_flush = time.monotonic()
         self._tally = _ProgressCounts()
 
@@ -298,7 +300,7 @@ class Pipeline:
             for event in self._workers.events(_TICK_S if self._jobs else 0.0):
                 self._receive(event)
             self._flush(force=not (self._sources or self._jobs or self._waiting))
-            self._on_progress(self._tally.progress(self._jobs, self._opened.values()))
+            self._on_progress(self._tally.progress(self._jobs, self._named.values()))
         self._on_progress(self._tally.progress({}, ()))
 
     # handing out
@@ -343,7 +345,7 @@ class Pipeline:
                 opened.vectors[number] = vector
                 opened.missing -= 1
                 if not opened.missing:
-                    self._whole.append(opened)
+                    self._complete(opened)
 
     def _open(self, ticket: int, source: NewDocument, result: Any) -> None:
         prepared: Prepared = result.prepared
@@ -351,9 +353,15 @@ class Pipeline:
         count = len(prepared.chunks)
         opened = _Open(source, prepared, result, [None] * count, count)
         self._opened[id(opened)] = opened
+        if _is_named(source):
+            self._named[id(opened)] = opened
         self._waiting.extend((opened, number) for number in range(count))
         if not count:
-            self._whole.append(opened)
+            self._complete(opened)
+
+    def _complete(self, opened: _Open) -> None:
+        self._whole.append(opened)
+        self._whole_chunks += len(opened.prepared.chunks)
 
     def _fail(self, ticket: int, job: _Step, error: RefdeskError) -> None:
         """One document failed, or a batch of chunks did: then every document in it has."""
@@ -378,9 +386,14 @@ class Pipeline:
         """These are not taken in; vectors of them that are still under way are not waited for."""
         self._waiting = deque(place for place in self._waiting if id(place[0]) not in keys)
         self._whole = [opened for opened in self._whole if id(opened) not in keys]
+        self._whole_chunks = sum(len(opened.prepared.chunks) for opened in self._whole)
         for key in keys:
-            if (closed := self._opened.pop(key, None)) is not None:
+            if (closed := self._forget(key)) is not None:
                 closed.missing = -1
+
+    def _forget(self, key: int) -> _Open | None:
+        self._named.pop(key, None)
+        return self._opened.pop(key, None)
 
     # leaving be
 
@@ -406,16 +419,15 @@ class Pipeline:
     # writing
 
     def _flush(self, *, force: bool) -> None:
-        chunks = sum(len(opened.prepared.chunks) for opened in self._whole)
-        due = chunks >= FLUSH_CHUNKS or time.monotonic() - self._last_flush >= FLUSH_SECONDS
+        due = self._whole_chunks >= FLUSH_CHUNKS or time.monotonic() - self._last_flush >= FLUSH_SECONDS
         if not self._whole or not (force or due):
             return
         batch = []
         for opened in self._whole:
             vectors = [vector for vector in opened.vectors if vector is not None]
             batch.append(Finished(opened.source, opened.prepared, vectors, opened.extra))
-            self._opened.pop(id(opened), None)
-        self._whole = []
+            self._forget(id(opened))
+        self._whole, self._whole_chunks = [], 0
         more = list(self._sink.store(batch))
         self._sources.extend(more)
         self._tally.stored(batch, more)
@@ -470,14 +482,13 @@ class _ProgressCounts:
             self._time_left.coming(_kind(source), source.size)
 
     def _files(self, steps: dict[int, _Step], opened: Iterable[_Open]) -> Iterator[FileProgress]:
-        """Of those that jobs name; an attachment is part of its mail."""
+        """Of those that jobs name, as all of `opened` are; an attachment is part of its mail."""
         for ticket, step in steps.items():
             if step.source is not None and _is_named(step.source):
                 yield FileProgress(step.source.job, *self._pages_now.get(ticket, (0, 0)))
         for document in opened:
-            if _is_named(document.source):
-                pages, chunks = len(document.prepared.pages), len(document.prepared.chunks)
-                yield FileProgress(document.source.job, pages, pages, chunks - document.missing, chunks)
+            pages, chunks = len(document.prepared.pages), len(document.prepared.chunks)
+            yield FileProgress(document.source.job, pages, pages, chunks - document.missing, chunks)
 
     def progress(self, jobs: dict[int, _Step], opened: Iterable[_Open]) -> Progress:
         seconds = time.monotonic() - self._started
