@@ -88,6 +88,15 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def entry(line: str) -> str:
+    """A line of a table of contents, its page behind the tab.
+
+    >>> entry("2 Costs \\t 14")
+    '2 Costs … 14'
+    """
+    return " … ".join(map(str.strip, line.split("\t")))
+
+
 def first_title(items: Iterable[Item]) -> str:
     """What a document without a title of its own is called: its first heading of level 1."""
     return next((item.text for item in items if item.kind == "heading" and item.level == 1), "")

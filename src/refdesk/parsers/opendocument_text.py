@@ -17,6 +17,7 @@ from refdesk.parsers.build import (
     Item,
     ParseOptions,
     Table,
+    entry,
     first_title,
     one_line,
     with_captions,
@@ -134,8 +135,7 @@ class TextReader:
                 self._table(element)
             elif tag in CONTENTS:
                 self._close()
-                lines = [" … ".join(map(str.strip, line.split("\t"))) for line in plain_text(element).split("\n")]
-                self.items.append(Item("toc", "\n".join(lines)))
+                self.items.append(Item("toc", "\n".join(map(entry, plain_text(element).split("\n")))))
             elif isinstance(tag, str) and tag.startswith(DRAW):
                 self._close()
                 self.items.extend(self.inside([element]))
