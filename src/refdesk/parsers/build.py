@@ -88,10 +88,10 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def entry(line: str) -> str:
+def contents_line(line: str) -> str:
     """A line of a table of contents, its page behind the tab.
 
-    >>> entry("2 Costs \\t 14")
+    >>> contents_line("2 Costs \\t 14")
     '2 Costs … 14'
     """
     return " … ".join(map(str.strip, line.split("\t")))

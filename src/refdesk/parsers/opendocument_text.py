@@ -17,7 +17,7 @@ from refdesk.parsers.build import (
     Item,
     ParseOptions,
     Table,
-    entry,
+    contents_line,
     first_title,
     one_line,
     with_captions,
@@ -135,7 +135,7 @@ class TextReader:
                 self._table(element)
             elif tag in CONTENTS:
                 self._close()
-                self.items.append(Item("toc", "\n".join(map(entry, plain_text(element).split("\n")))))
+                self.items.append(Item("toc", "\n".join(map(contents_line, plain_text(element).split("\n")))))
             elif isinstance(tag, str) and tag.startswith(DRAW):
                 self._close()
                 self.items.extend(self.inside([element]))

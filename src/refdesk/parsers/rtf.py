@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from refdesk.errors import BrokenFile
-from refdesk.parsers.build import Builder, Item, ParseOptions, Table, entry, first_title, one_line
+from refdesk.parsers.build import Builder, Item, ParseOptions, Table, contents_line, first_title, one_line
 from refdesk.parsers.rtf_tables import ROW_WORDS, Row, RowFormat, grid
 from refdesk.parsers.rtf_words import CHARSETS, KNOWN, SKIPPED, TOKEN, WRITTEN
 from refdesk.parsers.text import codepage
@@ -349,7 +349,7 @@ class _Reader:
                 self.title = self.title or text
             self.items.append(Item("heading", f"{label} {text}" if label not in ("", "-") else text, level=level))
         elif text and style.name.lower().startswith("toc "):
-            self._gather("toc", entry(text))
+            self._gather("toc", contents_line(text))
         elif text and label:
             self._gather("list", "  " * state.depth + f"{label} {one_line(text)}")
         elif text:
